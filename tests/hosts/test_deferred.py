@@ -14,12 +14,10 @@ from hosts.fake_models import LIMIT
 from hosts.isolation import describe, list_below
 from hosts.notes import Notes, Start
 from hosts.probe_server import TOOLS
-from hosts.workspace import LAUNCHER, SERVER, Observation, Workspace, end, promise
+from hosts.workspace import LAUNCHED, LAUNCHER, SERVER, Observation, Workspace, end, promise
 
 if TYPE_CHECKING:
     from hosts.terminal import Terminal
-
-LAUNCHED = pytest.mark.parametrize("launcher", ["launched"], indirect=True)
 
 # Claude Code speaks both eras of the protocol, Codex one.
 IN_EACH_ERA = pytest.mark.parametrize(
@@ -210,7 +208,7 @@ def test_a_new_tool_of_a_remembered_server_can_be_called(
     list_servers(terminal, 1)
     assert len(notes.read_starts()) == 1
     terminal.press(ESCAPE)
-    terminal.wait_until(lambda screen: "Manage MCP servers" not in screen)
+    terminal.wait_until(lambda screen: "MCP servers" not in screen)
     terminal.type(claude.LOOK)
     workspace.models.wait_for(1)
     terminal.wait_for("● done")

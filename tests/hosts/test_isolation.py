@@ -18,15 +18,12 @@ from hosts import qwen, vscode
 from hosts.fake_models import LIMIT
 from hosts.notes import Notes
 from hosts.promised_ends import check_killed_host
-from hosts.workspace import SERVER, Observation, Workspace, kill, promise
+from hosts.workspace import LAUNCHED, SERVER, Observation, Workspace, kill, promise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hosts.server_processes import ServerProcesses
-    from hosts.situations import Situations
-
-LAUNCHED = pytest.mark.parametrize("launcher", ["launched"], indirect=True)
 
 # Options with which every session of a connection has a server of its own.
 ISOLATED = pytest.mark.parametrize(
@@ -86,9 +83,8 @@ def call_in_rounds(workspace: Workspace, daemon: qwen.Daemon, sessions: list[str
 
 
 @ISOLATED
-def test_a_daemon(  # noqa: PLR0913, PLR0917  # fixtures
+def test_a_daemon(  # fixtures
     workspace: Workspace,
-    situation: Situations,
     processes: ServerProcesses,
     notes: Notes,
     command: list[str],
@@ -102,8 +98,8 @@ def test_a_daemon(  # noqa: PLR0913, PLR0917  # fixtures
     call_in_rounds(workspace, daemon, sessions)
 
     sights = workspace.wait_for_observations(SESSIONS * ROUNDS)
-    with situation(OWN_SERVERS):
-        check_own_servers(sights, sessions, notes)
+    # Each session has a server of its own that knows it.
+    check_own_servers(sights, sessions, notes)
 
     called = threading.Semaphore(0)
     workspace.models.before_call = called.release
@@ -113,7 +109,7 @@ def test_a_daemon(  # noqa: PLR0913, PLR0917  # fixtures
     servers = {sight.pid for sight in sights}
     processes.wait_for(servers)
     kill(daemon.process.pid, servers)
-    check_killed_host(situation, processes)
+    check_killed_host(processes)
 
 
 @LAUNCHED
@@ -161,9 +157,8 @@ def test_with_follow_sessions_of_one_connection_share_the_server_of_the_first(
 
 @pytest.mark.vscode
 @ISOLATED
-def test_chats(  # noqa: PLR0913, PLR0917  # fixtures
+def test_chats(  # fixtures
     workspace: Workspace,
-    situation: Situations,
     processes: ServerProcesses,
     notes: Notes,
     command: list[str],
@@ -176,9 +171,9 @@ def test_chats(  # noqa: PLR0913, PLR0917  # fixtures
         window.start_servers()
         chats = window.begin_chats(SESSIONS)
         sights = [sight for _ in range(ROUNDS) for sight in window.call_at_once(chats, "look")]
-        with situation(OWN_SERVERS):
-            check_own_servers(sights, chats, notes)
+        # Each session has a server of its own that knows it.
+        check_own_servers(sights, chats, notes)
         processes.wait_for({sight.pid for sight in sights})
         window.begin_calls(chats, "wait")
         os.kill(window.extension_host, signal.SIGKILL)
-        check_killed_host(situation, processes)
+        check_killed_host(processes)

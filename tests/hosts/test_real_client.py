@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import base64
 import gzip
-import importlib.metadata
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hosts import programs
 from hosts.isolation import leave_only_loopback
 
 if TYPE_CHECKING:
@@ -29,14 +27,6 @@ SDK_SERVER = [sys.executable, str(Path(__file__).parent / "sdk_server.py")]
 TEXT = "demo://resource/dynamic/text/1"
 BLOB = "demo://resource/dynamic/blob/1"
 STATIC = "demo://resource/static/document/features.md"
-
-
-@pytest.fixture(autouse=True)
-def used(request: pytest.FixtureRequest) -> None:
-    """Record what this test is run against."""
-    client = f"the mcp SDK {importlib.metadata.version('mcp')}"
-    titles = [client, programs.read_pins()["everything"].full_title]
-    request.node.user_properties.append(("used", titles))
 
 
 @pytest.fixture(scope="session")

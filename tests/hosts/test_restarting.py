@@ -10,9 +10,7 @@ import pytest
 from hosts import codex
 from hosts.codex_and_claude import HOSTS
 from hosts.fake_models import LIMIT
-from hosts.workspace import LAUNCHER, SERVER, Workspace
-
-LAUNCHED = pytest.mark.parametrize("launcher", ["launched"], indirect=True)
+from hosts.workspace import LAUNCHED, LAUNCHER, SERVER, Workspace
 
 
 @LAUNCHED

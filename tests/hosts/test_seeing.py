@@ -96,7 +96,6 @@ def test_the_doctor_names_what_is_wrong_with_six_servers_and_nothing_else(
 ) -> None:
     workspace = workspace_without_launcher
     project = workspace.make_project("project")
-    workspace.used |= {"codex", "claude"}
     codex.configure(workspace, [*LAUNCHER, "--", *SERVER], server="healthy")
     path = workspace.home / ".codex" / "config.toml"
     path.write_text(path.read_text(encoding="utf-8") + CODEX_SERVERS, encoding="utf-8")

@@ -13,13 +13,11 @@ from hosts import claude, codex
 from hosts.codex_and_claude import HOSTS
 from hosts.fake_models import LIMIT
 from hosts.isolation import describe, list_below
-from hosts.workspace import LAUNCHER, SERVER, Observation, Workspace, promise
+from hosts.workspace import LAUNCHED, LAUNCHER, SERVER, Observation, Workspace, promise
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Sequence
-
-LAUNCHED = pytest.mark.parametrize("launcher", ["launched"], indirect=True)
 
 # Claude Code speaks both eras of the protocol, Codex one.
 IN_EACH_ERA = pytest.mark.parametrize(

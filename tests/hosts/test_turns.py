@@ -25,7 +25,6 @@ from launches import wait_until_gone
 
 if TYPE_CHECKING:
     from hosts.server_processes import ServerProcesses
-    from hosts.situations import Situations
 
 # How long a host has to notice a death: we test what it does once it knows.
 NOTICED = 0.5
@@ -40,7 +39,7 @@ OF_OTHERS = dict.fromkeys(
 
 
 @pytest.mark.parametrize("host", list(HOSTS))
-def test_a_turn(workspace: Workspace, situation: Situations, host: str) -> None:
+def test_a_turn(workspace: Workspace, host: str) -> None:
     project = workspace.make_project("project")
     servers = {"probe": SERVER, "gone": ["no-such-server"]}
     wrapped = {name: workspace.wrap(command) for name, command in servers.items()}
@@ -53,18 +52,18 @@ def test_a_turn(workspace: Workspace, situation: Situations, host: str) -> None:
     HOSTS[host].run(workspace, project, " ".join(words), **OF_OTHERS).wait(LIMIT)
 
     first = Observation(workspace.models.answers[0])
-    with situation("A server works in the project of its session"):
-        assert first.cwd == project
-    with situation("A session of another host does not reach a server"):
-        leaked = [name for name in OF_OTHERS if first.env.get(name) == OF_OTHERS[name]]
-        promise(not leaked, "the server sees the session of another host")
-    check_session(workspace, situation, host, first)
-    check_trouble(workspace, situation)
+    # A server works in the project of its session.
+    assert first.cwd == project
+    # A session of another host does not reach a server.
+    leaked = [name for name in OF_OTHERS if first.env.get(name) == OF_OTHERS[name]]
+    promise(not leaked, "the server sees the session of another host")
+    check_session(workspace, host, first)
+    check_trouble(workspace)
     if host != "vibe":
-        with situation("A command that does not exist is explained"):
-            shown = read_trouble(workspace, project, host).lower()
-            ours = "was not found on path (" in shown and "fix: install it, or give its" in shown
-            promise(ours, "nothing is shown" if host in SILENT else "the error suggests no fix")
+        # A command that does not exist is explained.
+        shown = read_trouble(workspace, project, host).lower()
+        ours = "was not found on path (" in shown and "fix: install it, or give its" in shown
+        promise(ours, "nothing is shown" if host in SILENT else "the error suggests no fix")
 
 
 def kill_before_the_third_call(workspace: Workspace) -> None:
@@ -75,40 +74,38 @@ def kill_before_the_third_call(workspace: Workspace) -> None:
         time.sleep(NOTICED)
 
 
-def check_session(
-    workspace: Workspace, situation: Situations, host: str, sight: Observation
-) -> None:
+def check_session(workspace: Workspace, host: str, sight: Observation) -> None:
     """Check what a server was told about the only session there is."""
     [session] = HOSTS[host].list_sessions(workspace)
     at_start = sight.env.get("MCP_LAUNCH_SESSION_ID") or sight.env.get(VARIABLES.get(host, ""))
     called = sight.context.get("sessionId") or sight.meta.get(META)
     if host in KNOWN_AT_THE_START:
-        with situation("A server knows its session when it starts"):
-            promise(at_start == session, "nothing shows the server its session")
+        # A server knows its session when it starts.
+        promise(at_start == session, "nothing shows the server its session")
     if host in KNOWN_WHEN_CALLED:
-        with situation("A server of 2025 learns the session of a call"):
-            assert VERSION not in sight.meta
-            promise(called == session, "no call carries its session id")
+        # A server of 2025 learns the session of a call.
+        assert VERSION not in sight.meta
+        promise(called == session, "no call carries its session id")
     else:
-        with situation("No session is made up where a host shows none"):
-            assert not at_start
-            assert not called
+        # No session is made up where a host shows none.
+        assert not at_start
+        assert not called
 
 
-def check_trouble(workspace: Workspace, situation: Situations) -> None:
+def check_trouble(workspace: Workspace) -> None:
     """Check the second call, which came with noise, and those after the death of the server."""
     answers = [one.text for one in workspace.models.answers]
     first, second, third, fourth, *_ = ["<<" in text for text in answers] + 3 * [False]
-    with situation("A server that prints noise still works"):
-        promise(second, "the noise breaks the connection")
-    with situation("A server that dies between two calls is replaced"):
-        promise(second, "the noise has broken the connection before")
-        promise(third or fourth, "it stays dead, and every later call fails")
-        promise(third, "the next call fails")
-        assert first
-        before, after = (Observation(workspace.models.answers[place]) for place in (0, 2))
-        assert (before.pid != after.pid, after.calls) == (True, 1)
-        assert after.context.get("launchId") == before.context.get("launchId")
+    # A server that prints noise still works.
+    promise(second, "the noise breaks the connection")
+    # A server that dies between two calls is replaced.
+    promise(second, "the noise has broken the connection before")
+    promise(third or fourth, "it stays dead, and every later call fails")
+    promise(third, "the next call fails")
+    assert first
+    before, after = (Observation(workspace.models.answers[place]) for place in (0, 2))
+    assert (before.pid != after.pid, after.calls) == (True, 1)
+    assert after.context.get("launchId") == before.context.get("launchId")
 
 
 def read_trouble(workspace: Workspace, project: str, host: str) -> str:
@@ -119,9 +116,7 @@ def read_trouble(workspace: Workspace, project: str, host: str) -> str:
 
 
 @pytest.mark.parametrize("host", list(HOSTS))
-def test_the_end_of_a_turn(
-    workspace: Workspace, situation: Situations, processes: ServerProcesses, host: str
-) -> None:
+def test_the_end_of_a_turn(workspace: Workspace, processes: ServerProcesses, host: str) -> None:
     project = workspace.make_project("project")
     era = ["--modern"] if host in MODERN else []
     command = [*SERVER, *era, "--liveness", processes.path, "slow"]
@@ -133,9 +128,9 @@ def test_the_end_of_a_turn(
 
     sight = workspace.wait_for_observations(2)[-1]
     if host in MODERN:
-        with situation("A server of 2026 learns the session of a call"):
-            assert sight.meta[VERSION] == "2026-07-28"
-            called = sight.context.get("sessionId") or sight.meta.get(META)
-            [session] = HOSTS[host].list_sessions(workspace)
-            promise(called == session, "no call carries its session id")
-    check_polite_end(situation, processes, sight.pid)
+        # A server of 2026 learns the session of a call.
+        assert sight.meta[VERSION] == "2026-07-28"
+        called = sight.context.get("sessionId") or sight.meta.get(META)
+        [session] = HOSTS[host].list_sessions(workspace)
+        promise(called == session, "no call carries its session id")
+    check_polite_end(processes, sight.pid)

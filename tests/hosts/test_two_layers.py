@@ -26,7 +26,6 @@ def start_claude_with_codex(
 ) -> subprocess.Popen[bytes]:
     """Claude Code → `codex mcp-server` → server."""
     project, other = workspace.make_project("project"), workspace.make_project("other")
-    workspace.used.add("old-codex")
     serving = [str(workspace.programs["old-codex"]), "mcp-server"]
     claude.configure(workspace, workspace.wrap(serving), server="codex")
     codex.configure(workspace, workspace.wrap(command))
@@ -41,7 +40,6 @@ def start_codex_with_claude(
     `claude mcp serve` only serves its own tools: it starts no server itself.
     """
     project, other = workspace.make_project("project"), workspace.make_project("other")
-    workspace.used.add("claude")
     env = claude.make_environment(workspace)
     program = str(workspace.programs["claude"])
     serving = workspace.wrap([program, "mcp", "serve"])
