@@ -95,20 +95,6 @@ def test_threads_in_different_projects_at_once_have_servers_that_know_them(
     check(workspace, workspace.wait_for_observations(8), dict(zip(threads, projects, strict=True)))
 
 
-def test_six_threads_in_one_project_at_once_have_servers_that_know_them(
-    workspace: Workspace,
-) -> None:
-    project = workspace.make_project("project")
-    codex.configure(workspace, workspace.wrap(SERVER))
-    host = codex.AppServer(workspace)
-
-    threads = host.start_threads(*[project] * 6)
-    host.prompt(*threads)
-    host.prompt(*threads)
-
-    check(workspace, workspace.wait_for_observations(12), dict.fromkeys(threads, project))
-
-
 def test_a_fork_of_a_thread_has_a_server_that_knows_it(workspace: Workspace) -> None:
     project = workspace.make_project("project")
     codex.configure(workspace, workspace.wrap(SERVER))

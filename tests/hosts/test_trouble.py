@@ -122,30 +122,3 @@ def test_a_package_that_takes_too_long_to_install_is_there_for_the_next_session(
 
 def list_logs(workspace: Workspace) -> list[Path]:
     return list((workspace.home / ".local/state/mcp-launch/logs").iterdir())
-
-
-def test_a_slow_server_is_ready_within_the_second_that_codex_gives_it(workspace: Workspace) -> None:
-    # Codex allows one second before the first turn, and the launcher needs some of it.
-    project = workspace.make_project("project")
-    codex.configure(workspace, workspace.wrap([*SERVER, "--late", "0.5"]))
-
-    codex.run(workspace, project)
-    workspace.models.wait_for(1)
-
-    promise(workspace.models.answers, "the first turn has to do without its tools")
-    workspace.check(Observation(workspace.models.answers[0]), project)
-
-
-def test_a_very_slow_server_is_there_for_the_next_turn(workspace: Workspace) -> None:
-    project = workspace.make_project("project")
-    codex.configure(workspace, workspace.wrap([*SERVER, "--late", "2"]))
-    host = codex.AppServer(workspace)
-
-    [thread] = host.start_threads(project)
-    host.prompt(thread)
-    assert workspace.models.not_offered == [(thread, "mcp__probe__look")]
-    host.wait_until_ready("probe")
-    host.prompt(thread)
-
-    [answer] = workspace.models.wait_for(2)
-    workspace.check(Observation(answer), project)
