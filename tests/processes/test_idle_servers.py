@@ -16,7 +16,6 @@ from git_repository import track
 from launches import python
 
 from mcp_launch.doctor.checks import idle_servers, processes
-from mcp_launch.machine import units
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -122,25 +121,64 @@ def test_servers_that_were_called_may_rest_if_they_keep_nothing_in_memory(
 ) -> None:
     monkeypatch.setattr(idle_servers, "IDLE_AFTER", 600.0)
     started = start(fake_hosts)
+    note(real, started)
+    assert check(real) == [], "it was started a moment ago"
     monkeypatch.setattr(real.table, "started_seconds_ago", lambda _: 3600.0, raising=False)
+    note(real, started, calls=3, last_call=time.time() - 590)
+    assert check(real) == [], "it was called a moment ago"
+
     note(real, started, calls=3, last_call=time.time() - 610)
 
     (finding,) = check(real)
-
     assert finding.fix == f"{REST}: mcp-launch wrap docs -- --rest 10m ({LOSS})"
 
 
-def test_a_server_that_was_called_or_started_a_moment_ago_is_not_idle(
+def test_servers_that_take_little_or_need_not_run_less_are_not_mentioned(
     fake_hosts: FakeHosts, real: FakeMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(idle_servers, "IDLE_AFTER", 600.0)
     started = start(fake_hosts)
+    absent = {"launcher": started.launcher, "host": started.host}
+    cases: dict[str, dict[str, Any]] = {
+        "it is not started": {"processes": absent, "state": "not started"},
+        "it rests": {"processes": absent, "state": "resting"},
+        "its calls do not pass through us": {"wire": "direct"},
+        "the memory is the launcher's": {
+            "processes": started._replace(
+                launcher=started.server, server=started.launcher
+            )._asdict()
+        },
+    }
+    for why, facts in cases.items():
+        note(real, started, **facts)
+        assert check(real) == [], why
+    monkeypatch.setattr(idle_servers, "TOO_MUCH", 500_000_000)
     note(real, started)
+    assert check(real) == []
 
-    assert check(real) == []
-    monkeypatch.setattr(real.table, "started_seconds_ago", lambda _: 3600.0, raising=False)
-    note(real, started, calls=1, last_call=time.time() - 590)
-    assert check(real) == []
+
+def test_a_server_that_has_the_remedy_is_not_mentioned(
+    fake_hosts: FakeHosts, real: FakeMachine
+) -> None:
+    """It was started before that, or something keeps it awake."""
+    started = start(fake_hosts)
+    for calls, options, is_found in (
+        (0, ("--start", "called"), False),
+        (0, ("--rest", "10m"), False),
+        (0, ("--start", "now", "--rest", "off"), True),
+        (3, ("--start", "called"), True),
+        (3, ("--rest", "1h"), False),
+    ):
+        configure(real, "docs", options=options)
+        note(real, started, calls=calls)
+        assert bool(check(real)) == is_found, (calls, options)
+
+    note(real, started, "other")  # whose entry is elsewhere
+    for table in ("[servers.other]", "[defaults]"):
+        config = real.write("~/.config/mcp-launch/config.toml", f"{table}\n")
+        config.chmod(0o600)
+        assert check(real) != []
+        config.write_text(f'{table}\nstart = "called"\n', encoding="utf-8")
+        assert check(real) == [], table
 
 
 def test_both_kinds_are_added_up_and_get_a_command_each(
@@ -160,57 +198,6 @@ def test_both_kinds_are_added_up_and_get_a_command_each(
         f"{REST}: mcp-launch wrap git -- --rest 10m ({LOSS})"
         for names in ("docs 'two words'", "'two words' docs")
     }
-
-
-def test_servers_that_take_little_are_not_mentioned(
-    fake_hosts: FakeHosts, real: FakeMachine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(idle_servers, "TOO_MUCH", 500_000_000)
-    note(real, start(fake_hosts))
-
-    assert check(real) == []
-
-
-@pytest.mark.parametrize("absent", ["not started", "resting"])
-def test_a_server_that_does_not_run_takes_nothing(
-    absent: str, fake_hosts: FakeHosts, real: FakeMachine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(idle_servers, "TOO_MUCH", 0)
-    started = start(fake_hosts)
-    parts = {"launcher": started.launcher, "host": started.host}
-    note(real, started, processes=parts, state=absent)
-
-    assert check(real) == []
-
-
-def test_calls_that_do_not_pass_through_us_are_unknown(
-    fake_hosts: FakeHosts, real: FakeMachine
-) -> None:
-    note(real, start(fake_hosts), wire="direct")
-
-    assert check(real) == []
-
-
-def test_the_launcher_stays_and_is_not_counted(fake_hosts: FakeHosts, real: FakeMachine) -> None:
-    started = start(fake_hosts)
-    # With the roles exchanged, the 40 MB are the launcher's.
-    swapped = started._replace(launcher=started.server, server=started.launcher)
-    note(real, swapped)
-
-    assert check(real) == []
-
-
-def test_memory_that_is_swapped_out_counts(
-    fake_hosts: FakeHosts, real: FakeMachine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Test machines have no swap space."""
-    monkeypatch.setattr(idle_servers, "TOO_MUCH", 700_000_000)
-    monkeypatch.setattr(units, "measure_swapped", lambda _: 700_000_000)
-    note(real, start(fake_hosts))
-
-    (finding,) = check(real)
-
-    assert "takes 7" in finding.message
 
 
 def test_an_entry_that_others_share_is_changed_only_on_purpose(
@@ -250,43 +237,6 @@ def test_only_the_hosts_that_were_asked_about_count(
 
     assert check(real, "codex") == []
     assert check(real, "claude") != []
-
-
-@pytest.mark.parametrize(
-    ("calls", "options", "is_found"),
-    [
-        (0, ("--start", "called"), False),
-        (0, ("--rest", "10m"), False),
-        (0, ("--start", "now", "--rest", "off"), True),
-        (3, ("--start", "called"), True),
-        (3, ("--rest", "1h"), False),
-    ],
-)
-def test_a_server_that_has_the_remedy_is_not_mentioned(
-    calls: int,
-    options: tuple[str, ...],
-    is_found: bool,
-    fake_hosts: FakeHosts,
-    real: FakeMachine,
-) -> None:
-    """It was started before that, or something keeps it awake."""
-    configure(real, "docs", options=options)
-    note(real, start(fake_hosts), calls=calls)
-
-    assert bool(check(real)) == is_found
-
-
-@pytest.mark.parametrize("table", ["[servers.other]", "[defaults]"])
-def test_a_remedy_in_the_users_profiles_counts_for_entries_elsewhere(
-    table: str, fake_hosts: FakeHosts, real: FakeMachine
-) -> None:
-    note(real, start(fake_hosts), "other")
-    assert check(real) != []
-
-    config = real.write("~/.config/mcp-launch/config.toml", f'{table}\nstart = "called"\n')
-    config.chmod(0o600)
-
-    assert check(real) == []
 
 
 @pytest.mark.parametrize("calls", [0, 3], ids=["never called", "called"])

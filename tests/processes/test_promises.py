@@ -185,24 +185,25 @@ sys.exit(main(["run", *sys.argv[1:]]))
 
 
 @pytest.mark.parametrize(
-    ("end", "manner"),
+    ("end", "manner", "words"),
     [
-        (sends_sigterm, "polite"),
-        (sends_sigterm, "hostile"),
-        (closes_the_input, "hostile"),
-        (kills_the_launcher, "hostile"),
+        (sends_sigterm, "polite", []),
+        (sends_sigterm, "hostile", []),
+        (closes_the_input, "hostile", []),
+        (kills_the_launcher, "hostile", []),
+        (kills_the_launcher, "hostile", ["--direct"]),
     ],
 )
 def test_nothing_is_left_where_there_is_no_proc_and_nobody_adopts(
     end: Callable[[Launch], None],
     manner: str,
-    wire: list[str],
+    words: list[str],
     runner: LaunchRunner,
     liveness: LivenessSocket,
 ) -> None:
     """As on macOS, but for the daemon, which nothing tells there."""
     launch = runner.start(
-        [*python(WITHOUT_PROC), *wire, "--", *FORKING_SERVER, liveness.path, manner],
+        [*python(WITHOUT_PROC), *words, "--", *FORKING_SERVER, liveness.path, manner],
         process_group=0,
     )
     liveness.wait_for(*ROLES)
