@@ -19,15 +19,13 @@ from hosts.workspace import LAUNCHED, LAUNCHER, SERVER, Observation, Workspace, 
 if TYPE_CHECKING:
     from hosts.terminal import Terminal
 
-# Claude Code speaks both eras of the protocol, Codex one.
+# Codex speaks the older era of the protocol, Claude Code also the newer one.
 IN_EACH_ERA = pytest.mark.parametrize(
-    ("host", "era"),
-    [("codex", []), ("claude", []), ("claude", ["--modern"])],
-    ids=["codex", "claude", "claude-2026"],
+    ("host", "era"), [("codex", []), ("claude", ["--modern"])], ids=["codex", "claude-2026"]
 )
 
 # What `--rest` says, in seconds; and how long a server lives on that does not rest.
-REST = 2
+REST = 1
 RESTLESS = REST + 1.5
 
 # How soon after a failed start a call starts the server again, in seconds.
@@ -179,7 +177,8 @@ def test_a_server_rests_between_two_calls(
     assert left
     promise(not any(left), "it runs on")
     assert [first.calls, second.calls] == [1, 1]
-    assert [start.pid for start in notes.read_starts()] == [first.pid, second.pid]
+    # On a busy machine the server rests before the first call, too.
+    assert [start.pid for start in notes.read_starts()][-2:] == [first.pid, second.pid]
     for sight in (first, second):
         workspace.check(sight, project)
     assert first.context["launchId"] == second.context["launchId"]
@@ -194,12 +193,12 @@ def list_processes(notes: Notes) -> set[psutil.Process]:
 
 
 @LAUNCHED
-@pytest.mark.parametrize("era", [[], ["--modern"]], ids=["2025", "2026"])
 def test_a_new_tool_of_a_remembered_server_can_be_called(
-    workspace: Workspace, notes: Notes, era: list[str]
+    workspace: Workspace, notes: Notes
 ) -> None:
     project = workspace.make_project("project")
-    claude.configure(workspace, workspace.wrap(record(notes, *era), "--start", "called"))
+    command = workspace.wrap(record(notes, "--modern"), "--start", "called")
+    claude.configure(workspace, command)
     remember(workspace, project, servers=1)
     notes.offer("look", "fresh")
 

@@ -18,12 +18,8 @@ from hosts.workspace import FAREWELL, LAUNCHED, SERVER, Observation, Workspace, 
 # Claude Code speaks both eras of the protocol, Codex one.
 IN_EACH_ERA = pytest.mark.parametrize(
     ("host", "era", "version"),
-    [
-        ("codex", [], "2025-06-18"),
-        ("claude", [], "2025-11-25"),
-        ("claude", ["--modern"], "2026-07-28"),
-    ],
-    ids=["codex", "claude", "claude-2026"],
+    [("codex", [], "2025-06-18"), ("claude", ["--modern"], "2026-07-28")],
+    ids=["codex", "claude-2026"],
 )
 
 CODEX = "mcp__codex__codex"

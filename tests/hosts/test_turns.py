@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from hosts.server_processes import ServerProcesses
 
 # How long a host has to notice a death: we test what it does once it knows.
-NOTICED = 0.5
-
 ERROR_TOOL = "mcp_launch_error"
 VERSION = "io.modelcontextprotocol/protocolVersion"
 
@@ -39,26 +36,37 @@ OF_OTHERS = dict.fromkeys(
 
 
 @pytest.mark.parametrize("host", list(HOSTS))
-def test_a_turn(workspace: Workspace, host: str) -> None:
+def test_a_turn(workspace: Workspace, processes: ServerProcesses, host: str) -> None:
     project = workspace.make_project("project")
-    servers = {"probe": SERVER, "gone": ["no-such-server"]}
+    slow = [*SERVER, "--liveness", processes.path, "slow"]
+    servers = {"probe": slow, "gone": ["no-such-server"]}
+    if host in MODERN:
+        servers["modern"] = [*slow, "--modern"]
     wrapped = {name: workspace.wrap(command) for name, command in servers.items()}
     HOSTS[host].configure_all(workspace, wrapped)
-    workspace.models.before_call = partial(kill_before_the_third_call, workspace)
+    workspace.models.before_call = partial(prepare_call, workspace, processes)
     say = HOSTS[host].say
     words = [say("look"), say("shout"), say("look"), say("look")]
     words += [say(ERROR_TOOL, server="gone")] if host in SILENT else []
+    words += [say("look", server="modern")] if host in MODERN else []
 
     HOSTS[host].run(workspace, project, " ".join(words), **OF_OTHERS).wait(LIMIT)
 
-    first = Observation(workspace.models.answers[0])
+    sights = [Observation(one) for one in workspace.models.answers if "<<" in one.text]
+    first, last = sights[0], sights[-1]
     # A server works in the project of its session.
     assert first.cwd == project
     # A session of another host does not reach a server.
     leaked = [name for name in OF_OTHERS if first.env.get(name) == OF_OTHERS[name]]
     promise(not leaked, "the server sees the session of another host")
     check_session(workspace, host, first)
+    if host in MODERN:
+        # A server of 2026 learns the session of a call.
+        assert last.meta[VERSION] == "2026-07-28"
+        [session] = HOSTS[host].list_sessions(workspace)
+        promise(read_session(last) == session, "no call carries its session id")
     check_trouble(workspace)
+    check_polite_end(processes, last.pid)
     if host != "vibe":
         # A command that does not exist is explained.
         shown = read_trouble(workspace, project, host).lower()
@@ -66,19 +74,21 @@ def test_a_turn(workspace: Workspace, host: str) -> None:
         promise(ours, "nothing is shown" if host in SILENT else "the error suggests no fix")
 
 
-def kill_before_the_third_call(workspace: Workspace) -> None:
-    if len(workspace.models.answers) == 2 and "<<" in workspace.models.answers[1].text:
-        pid = Observation(workspace.models.answers[1]).pid
+def prepare_call(workspace: Workspace, processes: ServerProcesses) -> None:
+    """Wait until servers have started all that they start, and kill the one of the second call."""
+    told = [Observation(one) for one in workspace.models.answers if "<<" in one.text]
+    processes.wait_for([sight.pid for sight in told])
+    if len(workspace.models.answers) == len(told) == 2:
+        pid = told[1].pid
         os.kill(pid, signal.SIGKILL)
         wait_until_gone(pid)
-        time.sleep(NOTICED)
 
 
 def check_session(workspace: Workspace, host: str, sight: Observation) -> None:
     """Check what a server was told about the only session there is."""
     [session] = HOSTS[host].list_sessions(workspace)
     at_start = sight.env.get("MCP_LAUNCH_SESSION_ID") or sight.env.get(VARIABLES.get(host, ""))
-    called = sight.context.get("sessionId") or sight.meta.get(META)
+    called = read_session(sight)
     if host in KNOWN_AT_THE_START:
         # A server knows its session when it starts.
         promise(at_start == session, "nothing shows the server its session")
@@ -90,6 +100,11 @@ def check_session(workspace: Workspace, host: str, sight: Observation) -> None:
         # No session is made up where a host shows none.
         assert not at_start
         assert not called
+
+
+def read_session(sight: Observation) -> str | None:
+    """Return the session that a server was told with a call."""
+    return sight.context.get("sessionId") or sight.meta.get(META)
 
 
 def check_trouble(workspace: Workspace) -> None:
@@ -113,24 +128,3 @@ def read_trouble(workspace: Workspace, project: str, host: str) -> str:
     if host in SILENT:
         return workspace.models.answers[-1].text
     return str(HOSTS[host].read_trouble(workspace, project))
-
-
-@pytest.mark.parametrize("host", list(HOSTS))
-def test_the_end_of_a_turn(workspace: Workspace, processes: ServerProcesses, host: str) -> None:
-    project = workspace.make_project("project")
-    era = ["--modern"] if host in MODERN else []
-    command = [*SERVER, *era, "--liveness", processes.path, "slow"]
-    HOSTS[host].configure_all(workspace, {"probe": workspace.wrap(command)})
-    processes.delay_calls(workspace)  # the second one, and so the end
-
-    process = HOSTS[host].run(workspace, project, 2 * f"{HOSTS[host].say('look')} ")
-    assert process.wait(LIMIT) == 0
-
-    sight = workspace.wait_for_observations(2)[-1]
-    if host in MODERN:
-        # A server of 2026 learns the session of a call.
-        assert sight.meta[VERSION] == "2026-07-28"
-        called = sight.context.get("sessionId") or sight.meta.get(META)
-        [session] = HOSTS[host].list_sessions(workspace)
-        promise(called == session, "no call carries its session id")
-    check_polite_end(processes, sight.pid)

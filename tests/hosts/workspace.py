@@ -114,10 +114,8 @@ class Workspace:
         self.projects.append(project)
         return project
 
-    def work_at_home(self, *, is_repository: bool) -> str:
+    def work_at_home(self) -> str:
         """Return the home directory as a project."""
-        if is_repository:
-            return self.make_project(self.home.name)
         self.projects.append(str(self.home))
         return str(self.home)
 
