@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcp_launch.config_files import planned_changes, wrap
-from mcp_launch.documents import yaml_aliases
 from mcp_launch.documents.document import Document
 from mcp_launch.errors import FileRefused
 
@@ -55,8 +54,6 @@ def _shorten(host: HostConfig, file: File, entry: Path, name: str, text: str) ->
         edits.append((spots[kept - 1][1], spots[-1][1], ""))
     after = Document(file.kind, before.apply(edits), file.path)
     paths = [entry + shape.command, entry + shape.args]
-    is_rest_same = yaml_aliases.copy_without(before.value, paths) == yaml_aliases.copy_without(
-        after.value, paths
-    )
+    is_rest_same = before.copy_without(paths) == after.copy_without(paths)
     is_right = wrap.list_words(after, entry, shape) == wanted
     return after.text if is_right and is_rest_same else ""

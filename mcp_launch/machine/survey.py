@@ -11,7 +11,7 @@ from mcp_launch import state, system
 from mcp_launch.config_files import entry_script, planned_changes, wrap, wrapped_files
 from mcp_launch.config_files.host_config import ANY_HOST, list_entries, tell_why_not
 from mcp_launch.config_files.site import Site
-from mcp_launch.documents.document import Document
+from mcp_launch.documents.document import read_document
 from mcp_launch.documents.positions import locate
 from mcp_launch.errors import FileRefused, UsageError, suggest
 from mcp_launch.hosts.configured import HOSTS
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.config_files.host_config import File, HostConfig
     from mcp_launch.config_files.host_quirks import Environment
+    from mcp_launch.documents.document import Document
     from mcp_launch.documents.positions import Path
     from mcp_launch.machine.installed_hosts import Program
     from mcp_launch.machine.running import Census
@@ -291,7 +292,7 @@ class Survey:
         """
         if file.path not in self._documents:
             text = planned_changes.read_file(file.path)
-            self._documents[file.path] = Document(file.kind, text, file.path)
+            self._documents[file.path] = read_document(file.kind, text, file.path)
         return self._documents[file.path]
 
 

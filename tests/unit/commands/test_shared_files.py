@@ -713,19 +713,6 @@ def test_entries_that_share_only_their_arguments_are_not_unwrapped() -> None:
     assert change.entries[0].why_not == "it shares its text with two"
 
 
-def test_a_document_that_grows_without_end_is_refused_and_not_read_out() -> None:
-    bomb = "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
-    for name, before in zip("bcdefgh", "abcdefg", strict=True):
-        bomb += f"{name}: &{name} [{','.join([f'*{before}'] * 10)}]\n"
-    text = f"{bomb}extensions:\n  one: {{type: stdio, cmd: x, args: [y]}}\n"
-    file = File("config.yaml", "user", "yaml", (("extensions",),))
-
-    change = planned_changes.look(HOSTS["goose"], file, text, Wish(find_script()))
-
-    assert change.after == text
-    assert change.entries[0].why_not == "it is written in a way that cannot be changed safely"
-
-
 def test_two_copies_of_files_of_the_same_name_do_not_meet(state: Path) -> None:
     copies = {
         backups.keep(str(state), f"/{place}/.mcp.json", place, is_untouched=True)
