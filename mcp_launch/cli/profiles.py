@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mcp_launch.cli.app import App, TakesRunCommand, app
-from mcp_launch.cli.parameters import Dry, Hosts, Json, Yes
+from mcp_launch.cli.parameters import Dry, Hosts, Json, Yes, offer_servers
 
 _profile = App(
     help="Add and list profiles: what mcp-launch does for a server, whichever host starts it.",
@@ -113,6 +113,7 @@ def _env(  # noqa: PLR0913  # typer wants a parameter for each option
             help="A server of a host or profile; or, after --, the arguments of `run`.",
             metavar="SERVER",
             show_default=False,
+            autocompletion=offer_servers,
         ),
     ] = "",
     *,

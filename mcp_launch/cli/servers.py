@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mcp_launch.cli.app import app
-from mcp_launch.cli.parameters import Hosts, Json, Names, Verbose, Yes
+from mcp_launch.cli.parameters import Hosts, Json, Names, Verbose, Yes, offer_servers
 
 
 @app.command("list")
@@ -48,13 +48,14 @@ def _ps(  # noqa: PLR0913  # one for each option
             help="Servers, hosts, or the beginnings of session ids; default: all.",
             metavar="NAME",
             show_default=False,
+            autocompletion=offer_servers,
         ),
     ] = None,
     *,
     hosts: Hosts = None,
     watch: Annotated[
         bool,
-        typer.Option("--watch", "-w", help="Refresh every second; arrows scroll, q quits."),
+        typer.Option("--watch", "-w", help="Refresh every second; q quits."),
     ] = False,
     short: Annotated[
         bool, typer.Option("--short", help="Print one line for a prompt, or nothing at all.")
