@@ -1,4 +1,4 @@
-"""`demo` and `help`: mcp-launch for those who do not know it yet."""
+"""`demo`, `help` and `schema`: mcp-launch for those who do not know it yet."""
 
 from __future__ import annotations
 
@@ -55,3 +55,31 @@ def _read_help(context: typer.Context, name: str) -> str:
         return ""
     own = command.make_context(name, [], parent=group, resilient_parsing=True)
     return str(command.get_help(own))
+
+
+@app.command("schema")
+def _schema(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="config, or a command that prints JSON; default: list them all.",
+            metavar="SCHEMA",
+            show_default=False,
+        ),
+    ] = "",
+) -> None:
+    """Print the JSON Schema of the user's file, or of what a command prints with --json.
+
+    With it, editors complete and check ~/.config/mcp-launch/config.toml.
+
+    \b
+    Examples:
+      mcp-launch schema          list all schemas
+      mcp-launch schema ps       of what `mcp-launch ps --json` prints
+      mcp-launch schema config > ~/.config/mcp-launch/config.schema.json
+                                 for editors; the first line of config.toml
+                                 is then: #:schema ./config.schema.json
+    """  # noqa: D301  # typer's mark for lines to keep as they are
+    from mcp_launch.commands import schema
+
+    raise typer.Exit(schema.run(name))

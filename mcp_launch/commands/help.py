@@ -41,10 +41,8 @@ TOPICS = [topic for topics in SECTIONS.values() for topic in topics]
 RELATED = {
     "completion": "install",
     "explain": "doctor",
-    "profile": "profiles",
     "run": "options",
     "schema": "profiles",
-    "trust": "profiles",
     "uninstall": "wrap",
     "unwrap": "wrap",
 }

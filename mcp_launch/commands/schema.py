@@ -1,4 +1,4 @@
-"""`mcp-launch schema`: print the JSON Schema of a profile file, or of what a command prints."""
+"""`mcp-launch schema`: print the JSON Schema of the user's file, or of what a command prints."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mcp_launch.commands.screen import say
 from mcp_launch.errors import UsageError, suggest
 from mcp_launch.launch import profile_schema
 
-# The schemas of what commands print; those of the profile files are made from the parser's tables.
+# The schemas of what commands print; that of the user's file is made from the parser's tables.
 _DIRECTORY = os.path.join(os.path.dirname(mcp_launch.__file__), "schemas")
 
-_FILES = {"config": False, "project": True}  # name: whether it is for a project's file
+_CONFIG = "config"
 
 
 def run(name: str) -> int:
@@ -31,9 +31,9 @@ def run(name: str) -> int:
 
 
 def list_names() -> list[str]:
-    """Return the names of all schemas, those of the profile files first."""
+    """Return the names of all schemas, that of the user's file first."""
     found = sorted(name for name in os.listdir(_DIRECTORY) if name.endswith(".json"))
-    return [*_FILES, *(name.removesuffix(".json") for name in found)]
+    return [_CONFIG, *(name.removesuffix(".json") for name in found)]
 
 
 def find(name: str) -> dict[str, Any]:
@@ -43,8 +43,8 @@ def find(name: str) -> dict[str, Any]:
         UsageError: There is none of this name.
 
     """
-    if name in _FILES:
-        return profile_schema.describe(is_projects=_FILES[name])
+    if name == _CONFIG:
+        return profile_schema.describe()
     names = list_names()
     if name not in names:
         raise UsageError(

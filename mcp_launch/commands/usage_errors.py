@@ -16,7 +16,7 @@ USAGE = 2
 # What other tools call what a command of ours does.
 _OTHER_NAMES = {
     "check": "mcp-launch doctor finds out what is wrong",
-    "init": "mcp-launch wrap sets up your hosts, mcp-launch profile add makes a profile",
+    "init": "mcp-launch wrap sets up your hosts",
     "install": "mcp-launch wrap puts it in front of your servers",
     "kill": "mcp-launch restart replaces a server, mcp-launch reap ends those without a host",
     "ls": "mcp-launch list shows the servers in the hosts' files, mcp-launch ps those that run",
