@@ -16,7 +16,6 @@ from mcp_launch.cli import (  # noqa: F401  # each registers its commands
     findings,
     learning,
     logs,
-    profiles,
     restarting,
     servers,
     wrapping,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # The sections of the help text, and the order of the commands in each.
 SECTIONS = {
-    "Set up": ("wrap", "unwrap", "profile", "trust", "uninstall"),
+    "Set up": ("wrap", "unwrap", "uninstall"),
     "See what runs": ("list", "ps", "calls", "logs", "env", "export"),
     "Find out what is wrong": ("doctor", "explain"),
     "Act": ("run", "restart", "reap"),

@@ -1,4 +1,4 @@
-"""`demo` and `explain`: mcp-launch for those who do not know it yet."""
+"""`demo`, `explain` and `schema`: mcp-launch for those who do not know it yet."""
 
 from __future__ import annotations
 
@@ -61,3 +61,19 @@ def _explain(
         return str(command.get_help(own))
 
     raise typer.Exit(explain.run(names or [], read_help, is_json=as_json))
+
+
+@app.command("schema")
+def _schema() -> None:
+    """Print the JSON Schema of ~/.config/mcp-launch/config.toml, by which editors check it.
+
+    \b
+    Examples:
+      mcp-launch schema > ~/.config/mcp-launch/config.schema.json
+                 for editors; the first line of config.toml
+                 is then: #:schema ./config.schema.json
+    """  # noqa: D301  # typer's mark for lines to keep as they are
+    from mcp_launch.commands.output import print_json
+    from mcp_launch.launch import profile_schema
+
+    print_json(profile_schema.describe())

@@ -260,7 +260,7 @@ def _find_contradiction(words: Sequence[str], environ: Mapping[str, str]) -> Usa
         return None
     own = [*words[at:]]
     try:
-        wanted = profile.load(own, environ, is_launch=False)
+        wanted = profile.load(own, environ)
     except LaunchError:
         # Without the files: one may be invalid, which others report.
         wanted = profile.read_options(own)

@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch.errors import LaunchError
-from mcp_launch.launch import profile
+from mcp_launch.launch import profile, profile_tables
 from mcp_launch.machine.preview import predict
 from mcp_launch.machine.wrap_hint import find_reach
 
@@ -49,7 +49,7 @@ def find_wanted(survey: Survey, target: Target) -> Profile | None:
     try:
         # Its entry is elsewhere, so only the user's own file is known.
         words = [f"--server={target.server.name}", "--", "its command"]
-        return profile.load(words, survey.environ, is_launch=False)
+        return profile.load(words, survey.environ)
     except LaunchError:
         return None  # it is invalid, which other checks report
 
@@ -68,8 +68,8 @@ def list_fixes(survey: Survey, remedy: Remedy, targets: Iterable[Target]) -> Ite
             f"{f' ({remedy.warning})' if remedy.warning else ''}"
         )
     if left:
-        key, tables = remedy.option.removeprefix("--"), map(profile.name_table, left)
-        path = profile.locate_user_file(survey.environ)
+        key, tables = remedy.option.removeprefix("--"), map(profile_tables.name_table, left)
+        path = profile_tables.locate(survey.environ)
         yield (
             f'{remedy.what}: write {key} = "{remedy.value}" under {", ".join(tables)} in '
             f"{path}{f' ({remedy.warning})' if remedy.warning else ''}"
