@@ -159,7 +159,7 @@ READ_BELOW_CODEX = {
     "mcp_launch.runtime.running",
     "mcp_launch.state.handshake_files",
     "mcp_launch.state.handshakes",
-    "mcp_launch.state.profile_cache",
+    "mcp_launch.launch.profile_tables",
     "mcp_launch.broker.admission",
     "mcp_launch.broker.backend",
     "mcp_launch.broker.calls",

@@ -199,9 +199,9 @@ def test_files_are_replaced_in_one_place() -> None:
 PRIVATE = {
     "_ctypes": "system.kernel",
     "_json": "protocol.json_text",
-    "_sha2": "state.profile_cache",
-    "_sha256": "state.profile_cache",
-    "_sha512": "state.profile_cache",
+    "_sha2": "state",
+    "_sha256": "state",
+    "_sha512": "state",
     "_signal": "system.kernel",
     "_socket": "system.sockets",
 }

@@ -14,7 +14,7 @@ from mcp_launch.errors import UsageError, suggest
 from mcp_launch.machine import call_records, units
 from mcp_launch.machine.call_filter import CallFilter
 from mcp_launch.machine.call_records import Follower, list_parts, read_each, read_last
-from mcp_launch.machine.call_statistics import ORDERS, count_calls
+from mcp_launch.machine.call_statistics import count_calls
 from mcp_launch.machine.running_hosts import RunningHosts
 from mcp_launch.machine.survey import check_hosts
 from mcp_launch.state.calls import find_calls
@@ -52,7 +52,6 @@ class CallsRequest(NamedTuple):
     only_failed: bool = False
     is_following: bool = False
     is_counting: bool = False
-    order: str = ""  # of what is counted
     is_json: bool = False
 
 
@@ -87,13 +86,6 @@ def _check(request: CallsRequest) -> None:
     check_hosts([*request.hosts], hosts.UNKNOWN.name)
     if request.is_counting and request.is_following:
         raise UsageError("--stats and --follow cannot be combined", fix="leave out one of them")
-    if request.order and not request.is_counting:
-        raise UsageError("--sort needs --stats", fix="add --stats, or leave out --sort")
-    if request.order and request.order not in ORDERS:
-        raise UsageError(
-            f"--sort {request.order} is unknown",
-            fix=f"{suggest(request.order, ORDERS)}the orders are {', '.join(ORDERS)}",
-        )
 
 
 def _read_last(
@@ -148,7 +140,7 @@ def _show_statistics(request: CallsRequest, wanted: CallFilter, directory: str) 
     calls = read_each(list_parts(directory), since=wanted.since)
     is_wanted = wanted.make_test()
     matching = filter(is_wanted, calls) if is_wanted else calls
-    counted = count_calls(matching, now, request.order or ORDERS[0])
+    counted = count_calls(matching, now)
     shown = counted[: request.limit]
     if request.is_json:
         print_json({"version": VERSION, "tools": [_describe_tool(one) for one in shown]})

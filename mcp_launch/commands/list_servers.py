@@ -112,7 +112,7 @@ def _make_row(one: Listed) -> list[Text]:
         make_text(one.item.name, "bold"),
         make_text(one.scope),
         make_text(one.state.kind, _STYLES.get(one.state.kind, "dim")),
-        make_text(str(one.profile) or "-", "" if str(one.profile) else "dim"),
+        make_text(str(one.profile or "-"), "" if one.profile else "dim"),
         make_text(_tell_running(one) or "-", "" if one.running else "dim"),
         make_text(_tell_command(one)),
     ]
@@ -262,7 +262,7 @@ def _describe_listed(one: Listed) -> dict[str, Any]:
         "why_not": one.state.why_not or None,
         "command": one.command,
         "options": _mask_options(one),
-        "profile": one.profile._asdict() if str(one.profile) else None,
+        "profile": one.profile and one.profile._asdict(),
         "running": [
             {
                 "pid": server.pid,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mcp_launch import state
 from mcp_launch.config_files import backups, entry_script, write_file
 from mcp_launch.errors import LaunchError
+from mcp_launch.launch import profile_tables
 from mcp_launch.state import calls, leases, pools
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ _LAUNCH = r"[0-9a-f]{16,40}"
 _PLACES = (
     _Place("leases", re.compile(rf"{_LAUNCH}\.json")),
     _Place("logs", re.compile(rf"{_LAUNCH}\.log(\.1)?")),
-    _Place("profiles", re.compile(r"[0-9a-f]{8,64}\.(json|trusted)")),
     _Place("handshakes", re.compile(r"[0-9a-f]{32}-[0-9a-f]{16}\.jsonl")),
     _Place("runners", re.compile(r"[0-9a-f]{16}")),
     _Place("pools", re.compile(r"[0-9a-f]{4,64}\.(json|sock|lock)")),
@@ -43,7 +43,7 @@ _PLACES = (
     _Place("exports", re.compile(r"[0-9a-f]{16}\.json")),
     _Place("nowhere", re.compile(r"(?!)")),  # where Codex lists tools: nothing of ours is in it
 )
-_OWN = _Place("", re.compile(r"crash-\d+\.txt"))
+_OWN = _Place("", re.compile(rf"crash-\d+\.txt|{re.escape(profile_tables.KEPT)}"))
 _LAST = (
     _Place("backups", backups.NAME),
     _Place("", re.compile(r"wrap\.lock|wrapped\.json(\.unreadable)?")),

@@ -28,7 +28,7 @@ from mcp_launch.config_files import (
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.config_files.skip_reasons import OTHERWISE
 from mcp_launch.errors import LaunchError
-from mcp_launch.launch import profile
+from mcp_launch.launch import profile_tables
 from mcp_launch.machine import wrap_warnings
 from mcp_launch.machine.survey import make_site
 
@@ -132,7 +132,7 @@ def _undo(
 
 
 def _print_json(report: WrapReport, environ: Mapping[str, str], outcome: _Outcome) -> None:
-    config = profile.locate_user_file(environ)
+    config = profile_tables.locate(environ)
     print_json(
         {
             "version": 1,
@@ -250,11 +250,11 @@ def _announce(report: WrapReport, directory: str, *, is_clean: bool) -> bool:
     if not os.path.isdir(directory):
         return False
     if is_clean:
-        kinds = "records of calls, logs, leases, handshakes, trust, copies of files"
+        kinds = "records of calls, logs, leases, handshakes, copies of files"
         plan = f"{directory} will be removed ({kinds})."
     else:
         plan = (
-            f"Records of calls, logs, leases, handshakes and trust in {directory} will be removed "
+            f"Records of calls, logs, leases and handshakes in {directory} will be removed "
             "unless a launch needs them; copies of files stay until every file is unwrapped."
         )
     report.say(plan)
@@ -310,7 +310,7 @@ def _show_removed(report: WrapReport, directory: str, kept: list[str], *, is_cle
 
 def _conclude(report: WrapReport, environ: Mapping[str, str], outcome: _Outcome) -> None:
     _show_obstacles(report, outcome.obstacles)
-    config = profile.locate_user_file(environ)
+    config = profile_tables.locate(environ)
     if os.path.lexists(config):
         report.say(f"Your own profiles stay: {config}")
     if outcome.obstacles or report.errors:

@@ -55,7 +55,6 @@ class WrapRequest(NamedTuple):
     is_sure: bool = False  # do not ask
     is_dry: bool = False  # only show
     options: tuple[str, ...] = ()  # options of `run` to write into the entries
-    is_shared: bool = False  # also files that Git tracks
     is_everywhere: bool = False  # also every recorded file
     is_verbose: bool = False  # name every skipped server
     is_json: bool = False
@@ -219,7 +218,7 @@ def _protect_tracked(change: Change, request: WrapRequest) -> Change:
     must be a deliberate decision. So such a file is wrapped only on request, and with the
     launcher's bare name. It can always be unwrapped.
     """
-    is_asked_for = request.is_shared or bool(request.files)
+    is_asked_for = bool(request.files)
     host, file, wish = change.host, change.file, change.wish
     if not wish.launcher or not (change.is_any or is_asked_for):
         return change
@@ -261,7 +260,7 @@ def _find_contradiction(words: Sequence[str], environ: Mapping[str, str]) -> Usa
         return None
     own = [*words[at:]]
     try:
-        wanted = profile.load(own, environ, is_launch=False)
+        wanted = profile.load(own, environ)
     except LaunchError:
         # Without the files: one may be invalid, which others report.
         wanted = profile.read_options(own)

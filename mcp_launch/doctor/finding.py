@@ -33,7 +33,6 @@ CHECKS: dict[str, Check] = {
     "ML011": Check("warning", "mcp-launch is installed where it will not last"),
     "ML012": Check("error", "the directory for leases and logs cannot be used"),
     "ML013": Check("error", "a profile cannot be used"),
-    "ML014": Check("warning", "a project's profiles are not trusted"),
     "ML015": Check("warning", "the doctor's ignore list is invalid"),
     "ML017": Check("note", "files outside this project are wrapped, or wrapped files are gone"),
     "ML018": Check("warning", "a policy of a profile matches no tool"),

@@ -1,12 +1,10 @@
 """The user's list of findings to ignore: `[doctor] ignore = ["ML117", "ML206:docs"]`.
 
-It is in the user's own file, never in a project's: a project must not hide what is wrong with
-it. Launches skip the table, so a mistake in it stops no server, and is reported here.
+Launches skip the table, so a mistake in it stops no server, and is reported here.
 """
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from mcp_launch.doctor.filter import CodeRule, read_rule
@@ -14,9 +12,8 @@ from mcp_launch.doctor.finding import Finding
 from mcp_launch.documents import toml
 from mcp_launch.documents.positions import Unreadable, locate_path
 from mcp_launch.errors import ProfileRefused, UsageError, suggest
-from mcp_launch.launch import profile, profile_file
+from mcp_launch.launch import profile_file, profile_tables
 from mcp_launch.machine.subject import Subject
-from mcp_launch.state import profile_cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,13 +39,12 @@ def check(survey: Survey) -> Iterator[Finding]:
 
 
 def _walk(survey: Survey) -> Iterator[CodeRule | Finding]:
-    path = profile.locate_user_file(survey.environ)
+    path = profile_tables.locate(survey.environ)
     try:
-        profile.refuse_if_others_can_write(path, os.stat(path))
-        text = profile_cache.read_file(path).decode()
+        text = (profile_tables.read_text(path) or b"").decode()
         document, spots = toml.read(text)
-    except (OSError, ValueError, ProfileRefused, Unreadable):
-        return  # there is no such file, or it cannot be used, which ML013 reports
+    except (ValueError, ProfileRefused, Unreadable):
+        return  # it cannot be used, which ML013 reports
     places = {spot.path: spot for spot in spots}
 
     def refuse(where: Path, problem: str, fix: str) -> Finding:

@@ -12,7 +12,7 @@ from mcp_launch.doctor import profile_files
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import Contradiction, LaunchError
 from mcp_launch.launch import options, profile, sharing
-from mcp_launch.state.profile_cache import Record
+from mcp_launch.launch.profile_tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,26 +44,25 @@ class _PlacedTable(NamedTuple):
 
 def check(survey: Survey) -> Iterator[Finding]:
     """Find tables with keys that contradict each other, or those of `[defaults]` (ML013)."""
-    before: dict[str, list[_PlacedTable]] = {}  # what applies to a server already, by its name
+    file = profile_files.read(survey)
+    if file is None:
+        return
     defaults: list[_PlacedTable] = []
-    for file in profile_files.list_files(survey):
-        if file.defaults is not None:
-            defaults = [_PlacedTable(file, ("defaults",), file.defaults)]
-            yield from _judge(defaults, "")
-        for name, facts in file.servers.items():
-            tables = [*before.get(name, defaults), _PlacedTable(file, ("servers", name), facts)]
-            before[name] = tables
-            yield from _judge(tables, name)
+    if file.defaults is not None:
+        defaults = [_PlacedTable(file, ("defaults",), file.defaults)]
+        yield from _judge(defaults, "")
+    for name, facts in file.servers.items():
+        yield from _judge([*defaults, _PlacedTable(file, ("servers", name), facts)], name)
 
 
 def _judge(tables: list[_PlacedTable], server: str) -> Iterator[Finding]:
     """Report what the last of some tables contradicts, in itself or in those before it."""
-    records = [Record(one.facts) for one in tables]
+    facts = [Table(one.facts) for one in tables]
     try:
-        wanted = profile.read_options([], records)
+        wanted = profile.read_options([], facts)
     except LaunchError:
         return  # another finding
-    found = _find_clash(wanted, records)
+    found = _find_clash(wanted, facts)
     if found is None:
         return
     first, second, why = found
@@ -82,11 +81,11 @@ def _judge(tables: list[_PlacedTable], server: str) -> Iterator[Finding]:
     )
 
 
-def _find_clash(wanted: profile.Profile, records: list[Record]) -> tuple[str, str, str] | None:
+def _find_clash(wanted: profile.Profile, facts: list[Table]) -> tuple[str, str, str] | None:
     """Return two keys that contradict each other, and why; None: there are none."""
     if clash := sharing.find_clash(wanted):
         return "share", *clash
-    policies = {key for one in records for key, value in one.policies.items() if value}
+    policies = {key for one in facts for key, value in one.policies.items() if value}
     if wanted.direct and policies:
         key = "arguments" if policies == {"arguments"} else "tools"
         return "direct", key, "with `direct` nobody reads the calls"
@@ -98,16 +97,13 @@ def _find_table(tables: list[_PlacedTable], key: str) -> _PlacedTable:
     return next((one for one in reversed(tables) if one.has(key)), tables[-1])
 
 
-def is_of_profile(launch: Preview, place: str) -> bool:
-    """Return whether the profiles of a launch contradict each other alone, as `check` reports.
-
-    `place` is where it works if that is the project that is examined, and else empty.
-    """
+def is_of_profile(launch: Preview) -> bool:
+    """Return whether the profiles of a launch contradict each other alone, as `check` reports."""
     environ = launch.situation.environ
     around = {name: text for name, text in environ.items() if not options.is_own_variable(name)}
     words = ["--server", launch.server, "--", "x"]
     try:
-        sharing.check(profile.load(words, around, lambda: place, is_launch=False))
+        sharing.check(profile.load(words, around))
     except Contradiction:
         return bool(launch.server)
     except LaunchError:

@@ -8,7 +8,7 @@ from mcp_launch.config_files import planned_changes, wrap
 from mcp_launch.doctor.checks import contradictory_profiles
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.errors import Contradiction, LaunchError, ProfileRefused
-from mcp_launch.launch import dotenv, profile
+from mcp_launch.launch import dotenv
 from mcp_launch.machine import host_environment
 from mcp_launch.machine.preview import predict
 
@@ -30,22 +30,18 @@ def check(survey: Survey, item: Item) -> Iterator[Finding]:
     if survey.site.platform == "win32" or not launch.situation.is_launched:
         return
     refused, wanted = launch.refused, launch.profile
-    if refused is not None and not _is_reported(survey, item, refused):
+    if refused is not None and not _is_reported(launch, refused):
         yield _refuse(item, refused.problem, refused.fix)
     if wanted is not None:
         yield from _look_for_files(item, launch, wanted)
         yield from _look_for_place(item, launch, wanted)
 
 
-def _is_reported(survey: Survey, item: Item, refused: LaunchError) -> bool:
-    """Return whether the cause is a profile, of this project or of the user: ML013."""
-    is_here = host_environment.find_project(survey, item) == survey.site.project
+def _is_reported(launch: Preview, refused: LaunchError) -> bool:
+    """Return whether the cause is a profile: ML013."""
     if isinstance(refused, Contradiction):
-        place = survey.site.project if is_here else ""
-        return contradictory_profiles.is_of_profile(predict(survey, item), place)
-    if not isinstance(refused, ProfileRefused):
-        return False
-    return is_here or profile.locate_user_file(survey.environ) in (refused.path or refused.problem)
+        return contradictory_profiles.is_of_profile(launch)
+    return isinstance(refused, ProfileRefused)
 
 
 def _refuse(item: Item, problem: str, fix: str) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,11 +13,10 @@ from mcp_launch.config_files import leftovers, wrapped_files
 from mcp_launch.doctor.finding import Finding, Repair
 from mcp_launch.errors import FileRefused, ProfileRefused, UsageError
 from mcp_launch.hosts.configured import HOSTS
-from mcp_launch.launch import profile, profile_reader
+from mcp_launch.launch import profile_tables
 from mcp_launch.machine import installation, known_files
 from mcp_launch.machine.subject import Subject
 from mcp_launch.machine.survey import list_elsewhere
-from mcp_launch.state import profile_cache
 from mcp_launch.values import walk_upward
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _ROOM = 1 << 20
 
 # What launches keep in the directory of their state, each in a directory of its own.
-_DIRECTORIES = {"backups", "handshakes", "leases", "logs", "pools", "profiles", "runners"}
+_DIRECTORIES = {"backups", "handshakes", "leases", "logs", "pools", "runners"}
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -74,7 +74,7 @@ def _refuse_file(path: str) -> Finding:
         "ML012",
         Subject(file=path),
         f"{path} {what}, so launches cannot write their {os.path.basename(path)}",
-        f"move it away: mv {profile.quote(path)} {profile.quote(path + '.old')}",
+        f"move it away: mv {shlex.quote(path)} {shlex.quote(path + '.old')}",
     )
 
 
@@ -89,7 +89,7 @@ def _check_leases(directory: str) -> Iterator[Finding]:
                 "ML012",
                 Subject(file=entry.path),
                 f"{entry.path} may have been written by another user, so it is not trusted",
-                f"remove it: rm {profile.quote(entry.path)}",
+                f"remove it: rm {shlex.quote(entry.path)}",
             )
 
 
@@ -103,7 +103,7 @@ def _check_creatable(directory: str) -> Iterator[Finding]:
         yield _refuse_read_only(directory)
     elif not os.access(above, os.W_OK | os.X_OK):
         problem = f"{directory} cannot be created: {above} is not writable"
-        yield _refuse(directory, problem, f"make it writable: chmod u+wx {profile.quote(above)}")
+        yield _refuse(directory, problem, f"make it writable: chmod u+wx {shlex.quote(above)}")
 
 
 def _refuse(directory: str, problem: str, fix: str) -> Finding:
@@ -115,12 +115,12 @@ def _refuse(directory: str, problem: str, fix: str) -> Finding:
 def _check_owner(directory: str) -> list[Finding]:
     owner = os.stat(directory).st_uid
     if owner != os.geteuid():
-        fix = f"run: sudo chown -R $(id -u) {profile.quote(directory)}"
+        fix = f"run: sudo chown -R $(id -u) {shlex.quote(directory)}"
         return [_refuse(directory, f"{directory} belongs to another user (uid {owner})", fix)]
     if _is_read_only(directory):
         return [_refuse_read_only(directory)]
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
-        fix = f"run: chmod u+rwx {profile.quote(directory)}"
+        fix = f"run: chmod u+rwx {shlex.quote(directory)}"
         return [_refuse(directory, f"{directory} is not writable", fix)]
     return []
 
@@ -148,7 +148,7 @@ def _check_mode(directory: str, *, is_private: bool) -> list[Finding]:
             "ML012",
             Subject(file=directory),
             f"{directory} is open to other users (mode {mode:o})",
-            f"run: chmod 700 {profile.quote(directory)}",
+            f"run: chmod 700 {shlex.quote(directory)}",
             Repair(f"make {directory} private", partial(_make_private, directory)),
         )
     ]
@@ -160,7 +160,7 @@ def _make_private(directory: str) -> None:
     except OSError as error:
         raise FileRefused(
             f"{directory} cannot be made private: {error.strerror}",
-            fix=f"check its owner: ls -ld {profile.quote(directory)}",
+            fix=f"check its owner: ls -ld {shlex.quote(directory)}",
         ) from None
 
 
@@ -176,47 +176,21 @@ def check_room(
 
 def check_user_profile(survey: Survey) -> Iterator[Finding]:
     """Check that the user's profiles can be used (ML013)."""
-    path = profile.locate_user_file(survey.environ)
-    if survey.site.platform == "win32" or not os.path.lexists(path):
+    if survey.site.platform == "win32":
         return
     try:
-        record = profile_reader.read(path, None, is_projects=False)
-        profile.refuse_if_others_can_write(path, os.stat(path))
-        found = profile_cache.list_refused(record)
+        found = profile_tables.read(survey.environ).refused
     except ProfileRefused as refused:
         found = {"": refused}
+    path = profile_tables.locate(survey.environ)
     for server, error in found.items():
-        finding = _report_refused("ML013", path, error)
-        effect = f"until this is fixed, {server or 'no wrapped server'} "
-        effect += "does not start" if server else "starts"
-        yield finding._replace(message=f"{finding.message}; {effect}")
-
-
-def check_project_profile(survey: Survey) -> Iterator[Finding]:
-    """Check that a project's profiles can be used and are trusted (ML013, ML014)."""
-    path = os.path.join(os.path.realpath(survey.site.project), profile.PROJECT_FILE)
-    if survey.site.platform == "win32" or not os.path.lexists(path):
-        return
-    before = profile_cache.read(path, survey.environ)
-    how = f"mcp-launch trust {profile.quote(path)}"
-    try:
-        profile.refuse_foreign(path)
-        record = profile_reader.read(path, before, is_projects=True)
-    except ProfileRefused as refused:
-        if before and before["trusted"]:
-            yield _report_refused("ML013", path, refused)
-        else:
-            finding = _report_refused("ML014", path, refused)
-            message = f"it is not trusted, and cannot be until this is fixed: {finding.message}"
-            yield finding._replace(message=message, fix=f"{finding.fix}; then run: {how}")
-        return
-    # A file without servers only marks the project's root.
-    if record["servers"] and not record["trusted"]:
-        since = " since it was changed" if record["was_trusted"] else ""
-        names = ", ".join(record["servers"])
-        effect = "do not start" if since else "start without it, or not at all if they need it"
-        message = f"{path} is not trusted{since}: servers named {names} {effect}"
-        yield Finding("ML014", Subject(file=path), message, f"read it, then run: {how}")
+        effect = f"{server} does not start" if server else "no wrapped server starts"
+        yield Finding(
+            "ML013",
+            Subject(file=path, line=error.line, column=error.column),
+            f"{error.without_place}; until this is fixed, {effect}",
+            error.fix,
+        )
 
 
 def check_elsewhere(survey: Survey) -> Iterator[Finding]:
@@ -242,16 +216,9 @@ def check_elsewhere(survey: Survey) -> Iterator[Finding]:
         )
 
 
-def _report_refused(code: str, path: str, refused: ProfileRefused) -> Finding:
-    """Return a finding that points to the place in the file."""
-    subject = Subject(file=path, line=refused.line, column=refused.column)
-    return Finding(code, subject, refused.without_place, refused.fix)
-
-
 OF_ALL = (
     check_launcher,
     check_state,
     check_user_profile,
-    check_project_profile,
     check_elsewhere,
 )

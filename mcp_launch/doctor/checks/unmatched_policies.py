@@ -33,12 +33,14 @@ _WIDTH = 60
 def check(survey: Survey, *homes: str) -> Iterator[Finding]:
     """Find policies that match no tool (ML018); further state directories are read as well."""
     known = remembered_tools.read([survey.state, *homes])
-    for file in profile_files.list_files(survey) if known else ():
-        for name, table in file.servers.items():
-            if name in known:
-                yield from _PolicyTable(file, ("servers", name), name, known[name]).judge(table)
-        if file.defaults is not None:
-            yield from _judge_defaults(file, file.defaults, known)
+    file = profile_files.read(survey)
+    if file is None or not known:
+        return
+    for name, table in file.servers.items():
+        if name in known:
+            yield from _PolicyTable(file, ("servers", name), name, known[name]).judge(table)
+    if file.defaults is not None:
+        yield from _judge_defaults(file, file.defaults, known)
 
 
 def _judge_defaults(

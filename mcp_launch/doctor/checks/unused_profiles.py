@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 def check(survey: Survey) -> Iterator[Finding]:
     """Find profiles with a name that no server has (ML019)."""
-    for file in profile_files.list_files(survey):
-        for name in file.servers:
-            if survey.is_unknown(name):
-                yield Finding(
-                    "ML019",
-                    file.point(name, ("servers", name)),
-                    f"no entry is named {name}: this profile applies to no server",
-                    f"{suggest(name, survey.names)}rename the table, or remove it",
-                )
+    file = profile_files.read(survey)
+    for name in file.servers if file else ():
+        if file and survey.is_unknown(name):
+            yield Finding(
+                "ML019",
+                file.point(name, ("servers", name)),
+                f"no entry is named {name}: this profile applies to no server",
+                f"{suggest(name, survey.names)}rename the table, or remove it",
+            )

@@ -40,7 +40,6 @@ def check(survey: Survey, progress: Progress) -> list[Finding]:
     place = tempfile.TemporaryDirectory("-doctor", ignore_cleanup_errors=True)
     with _cleaning_up_on_signals(), place as home:
         launches = LaunchPool(home)
-        prepare.copy_trust(survey.state, home)
         servers = _list_servers(survey, home, scrubber, progress)
         progress.expect(len(servers))
         pool = ThreadPoolExecutor(_AT_ONCE)

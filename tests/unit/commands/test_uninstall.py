@@ -36,7 +36,8 @@ def state(tmp_path: Path) -> Path:
     write(directory / "leases" / f"{OLD}.json", boot)
     write(directory / "logs" / f"{OLD}.log")
     write(directory / "logs" / f"{OLD}.log.1")
-    write(directory / "profiles" / "0a1b2c3d.json")
+    write(directory / "config.json")
+    write(directory / "runners" / "0a1b2c3d0a1b2c3d")
     write(directory / "handshakes" / f"{'0a1b2c3d' * 4}-{'4e5f' * 4}.jsonl")
     write(directory / "crash-12.txt")
     write(directory / "pools" / "5f3a.json", boot)
@@ -98,9 +99,9 @@ def test_what_is_not_known_to_be_ours_stays_and_is_named(
     assert elsewhere.exists()
     mine = [write(state / name) for name in ("notes.txt", "logs/mine.log", "backups/copy.json")]
     precious = write(tmp_path / "precious" / f"{OLD}.json")
-    (state / "profiles" / "0a1b2c3d.json").unlink()
-    (state / "profiles").rmdir()
-    (state / "profiles").symlink_to(precious.parent)
+    (state / "runners" / "0a1b2c3d0a1b2c3d").unlink()
+    (state / "runners").rmdir()
+    (state / "runners").symlink_to(precious.parent)
     (state / "leases" / f"{OLD[::-1]}.json").symlink_to(precious)
 
     assert uninstall() == 0
@@ -119,7 +120,7 @@ def test_a_draft_goes_unless_its_writer_may_be_at_it(elsewhere: Path, state: Pat
     drafts = [
         write(state / place / f".mcp-launch-draft-{pid}-{'0af' * 10}00")
         for pid in (1 << 30, os.getpid())
-        for place in ("", "leases", "profiles", "backups")
+        for place in ("", "leases", "runners", "backups")
     ]
 
     assert uninstall() == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from fakes import make_context
+from mcp_launch.state.profile_cache import Record
 
 from mcp_launch.commands.help import read_topic
 from mcp_launch.config_files.planned_changes import Wish, look
@@ -14,7 +15,6 @@ from mcp_launch.config_files.site import Site
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import options, plan, profile, profile_file
 from mcp_launch.launch.plan import Dotenv
-from mcp_launch.state.profile_cache import Record
 from mcp_launch.values import Found
 
 ROOT = Path(__file__).parents[3]

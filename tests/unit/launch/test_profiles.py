@@ -13,6 +13,7 @@ from mcp_launch import hosts
 from mcp_launch.errors import ProfileRefused, SourceMissing, UsageError
 from mcp_launch.launch import environment, plan, profile, profile_file
 from mcp_launch.launch.plan import Dotenv
+from mcp_launch.launch.profile_tables import Table
 from mcp_launch.values import Found
 
 if TYPE_CHECKING:
@@ -285,7 +286,7 @@ env = { A = "${B}" }
 env_vars = [
   "PLAIN",
   { name = "LOCAL", source = "local", from = "THERE", required = true },
-  { name = "THREAD", source = "thread_id" },
+  { name = "THREAD", source = "thread" },
   { name = "KEY", source = "dotenv", default = "" },
 ]
 """
@@ -349,11 +350,9 @@ def decide(text: str, environ: dict[str, str], **facts: Any) -> plan.Plan:
     told = profile_file.parse(f"[servers.a]\ncommand = 'x'\n{text}".encode(), "/p.toml")["servers"][
         "a"
     ]
-    from mcp_launch.state.profile_cache import Record
-
-    record = Record(told)
-    values = {name: texts for name, texts in record.options.items() if texts is not None}
-    wanted = profile.Profile(values, record.command, [record])
+    table = Table(told)
+    values = {name: texts for name, texts in table.options.items() if texts is not None}
+    wanted = profile.Profile(values, table.command, [table])
     dotenv = Dotenv({"KEY": "from the file"}, ".env")
     return plan.decide(wanted, make_context(**facts), environ, dotenv, lambda _: True)
 
@@ -367,7 +366,7 @@ VARIABLES = {
     "a fact": ('{ name = "A", source = "project_root" }', {}, "/work/app"),
     "an optional fact": ('{ name = "A", source = "thread", required = false }', {"A": "old"}, None),
     "a fact with a default": ('{ name = "A", source = "thread", default = "none" }', {}, "none"),
-    "a fact that a call will tell": ('{ name = "A", source = "session_id" }', {}, "launch-1"),
+    "a fact that a call will tell": ('{ name = "A", source = "session" }', {}, "launch-1"),
 }
 
 
