@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mcp_launch import state
 from mcp_launch.config_files import backups, entry_script, write_file
 from mcp_launch.errors import LaunchError
-from mcp_launch.launch import profile_tables
+from mcp_launch.launch import ended, profile_tables
 from mcp_launch.state import calls, leases, pools
 
 if TYPE_CHECKING:
@@ -70,13 +70,12 @@ class Launches(NamedTuple):
 def look_at_launches(table: ProcessTable, directory: str) -> Launches:
     """Return which launches need their files."""
     launches = Launches(set(), set())
-    for path, record in leases.read_all(os.path.join(directory, "leases")).items():
+    for path, record in ended.read_living(table, os.path.join(directory, "leases")).items():
         launch = os.path.basename(path).removesuffix(".json")
-        if not leases.is_stale(table, record):
-            launches.kept.add(launch)
+        launches.kept.add(launch)
         parts = record.get("processes")
         recorded = parts.values() if isinstance(parts, dict) else ()
-        if launch in launches.kept and "same" in [leases.judge(table, one) for one in recorded]:
+        if "same" in [leases.judge(table, one) for one in recorded]:
             launches.living.add(launch)
     for path, record in pools.read_all(os.path.join(directory, "pools")).items():
         if not pools.is_stale(table, record):

@@ -113,9 +113,7 @@ def test_a_shell_completes_commands_hosts_and_servers(
     assert not (own_home / "evaluated").exists()
 
 
-def test_fish_completes_commands_hosts_and_servers(
-    environ: dict[str, str], own_home: Path
-) -> None:
+def test_fish_completes_commands_hosts_and_servers(environ: dict[str, str], own_home: Path) -> None:
     install("fish", environ)
 
     def ask(line: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Checks of what runs now: orphaned or surplus servers, shared pipes, stale leases."""
+"""Checks of what runs now: orphaned or surplus servers, shared pipes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from mcp_launch.machine import end_server, units
 from mcp_launch.machine.process_snapshot import is_old_enough
 from mcp_launch.machine.subject import Subject
 from mcp_launch.machine.units import tell_age
-from mcp_launch.protocol import get_member
-from mcp_launch.state import leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +55,6 @@ def check(survey: Survey) -> Iterator[Finding]:
     yield from shared_servers.check(survey)
     yield from idle_servers.check(survey)
     yield from shareable_servers.check(survey)
-    yield from _check_leases(survey)
 
 
 def list_memory(survey: Survey) -> list[Share]:
@@ -235,23 +232,3 @@ def _check_readers(survey: Survey) -> Iterator[Finding]:
                 f"{server} of {host} and {other} of {other_host} read from the same pipe",
                 f"end processes {server.contact} and {other.contact}, then start both again",
             )
-
-
-def _check_leases(survey: Survey) -> Iterator[Finding]:
-    directory = f"{survey.state}/leases"
-    repair = Repair(f"remove the stale leases in {directory}", partial(_reclaim, survey, directory))
-    for path, record in leases.read_all(directory).items():
-        host = get_member(record, "context", "host", "value")
-        if leases.is_stale(survey.table, record) and survey.covers(str(host)):
-            server = record.get("server")
-            yield Finding(
-                "ML407",
-                Subject(server=server if isinstance(server, str) else "", file=path),
-                "the launch of this lease has ended without removing it",
-                "remove it: mcp-launch reap",
-                repair,
-            )
-
-
-def _reclaim(survey: Survey, directory: str) -> None:
-    leases.reclaim_stale(survey.table, directory)
