@@ -24,7 +24,7 @@ from launches import (
 )
 
 from mcp_launch import hosts, runtime
-from mcp_launch.launch import context
+from mcp_launch.launch import context, ended
 from mcp_launch.runtime.running import Running
 
 if TYPE_CHECKING:
