@@ -12,7 +12,7 @@ from mcp_launch.commands.output import print_json, watch
 from mcp_launch.commands.running_data import describe
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError
-from mcp_launch.machine import census_filter, session_titles
+from mcp_launch.machine import running, session_titles
 from mcp_launch.machine.recent_calls import RecentRecords
 from mcp_launch.machine.survey import check_hosts, open_survey
 from mcp_launch.state.calls import find_calls
@@ -63,7 +63,7 @@ def run(request: PsRequest, environ: Mapping[str, str], table: ProcessTable | No
 
 
 def _take(survey: Survey, request: PsRequest) -> Census:
-    return census_filter.select(survey.take_census(), request.names, request.hosts)
+    return running.select(survey.take_census(), request.names, request.hosts)
 
 
 def _take_whole(survey: Survey, request: PsRequest, records: RecentRecords) -> Census:
@@ -87,7 +87,7 @@ def _draw(census: Census, screen: Screen, request: PsRequest, home: str) -> list
 
     asked = running_table.TableRequest(screen, home, is_verbose=request.is_verbose)
     is_narrowed = bool(request.names or request.hosts)
-    if is_narrowed and census.sees_all and census_filter.is_empty(census):
+    if is_narrowed and census.sees_all and running.is_empty(census):
         return running_table.draw_nothing(asked, [*request.names, *request.hosts])
     return running_table.draw(census, asked)
 

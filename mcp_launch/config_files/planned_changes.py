@@ -7,7 +7,7 @@ import shlex
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch.config_files import amend, run_options, wrap
+from mcp_launch.config_files import run_options, wrap
 from mcp_launch.config_files.host_config import list_entries, tell_why_not
 from mcp_launch.config_files.skip_reasons import (
     ALREADY_WRAPPED,
@@ -229,7 +229,7 @@ def _amend(document: Document, path: Path, shape: Shape, wish: Wish) -> _Proposa
     # Without a command it was written by hand, and unwrap skips it: add only what is asked for.
     needs_name = has_command and not run_options.has(words[2:], "--server")
     named = wrap.name_entry(document, path) if needs_name else []
-    edits, amended = amend.amend(document, path, shape, [*named, *wish.options])
+    edits, amended = wrap.amend(document, path, shape, [*named, *wish.options])
     needs_path = wish.writes_path or wrap.list_stopping_variables(document, path)
     is_named = needs_path and os.path.isabs(wish.launcher) and not os.path.isabs(words[0])
     if is_named or wrap.is_launcher_misplaced(words, wish.launcher):

@@ -16,6 +16,7 @@ from mcp_launch.documents.positions import locate
 from mcp_launch.errors import FileRefused, UsageError, suggest
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import options
+from mcp_launch.launch.context import find_project_root, read_cwd
 from mcp_launch.machine import (
     installation,
     installed_hosts,
@@ -24,10 +25,9 @@ from mcp_launch.machine import (
     remembered_tools,
     running,
 )
-from mcp_launch.machine.current_project import find_current_project
 from mcp_launch.machine.recognize_server import Configured
 from mcp_launch.machine.subject import Subject
-from mcp_launch.values import find_home_directory
+from mcp_launch.values import Found, find_home_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -401,3 +401,20 @@ def _hides(nearer: Item, item: Item) -> bool:
     is_other_file = nearer.file.path != item.file.path
     is_of_project = nearer.scope == item.scope == "project"
     return takes_nearest and is_same and is_other_file and is_of_project
+
+
+def find_current_project(environ: Mapping[str, str]) -> str:
+    """Return the root of the current project; outside of projects, the current directory.
+
+    Raises:
+        UsageError: The directory was deleted.
+
+    """
+    here = read_cwd(environ)
+    if not here:
+        raise UsageError(
+            "the current directory was deleted",
+            fix="change to an existing directory (cd ~) and run the command again",
+        )
+    root = find_project_root(here)
+    return root.value if isinstance(root, Found) else here

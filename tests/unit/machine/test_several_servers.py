@@ -14,7 +14,7 @@ from mcp_launch import hosts
 from mcp_launch.commands import reap, running_data, running_table
 from mcp_launch.commands.status_line import sum_up
 from mcp_launch.doctor.checks import processes
-from mcp_launch.machine import census_filter, end_server, process_snapshot, server_pools
+from mcp_launch.machine import end_server, process_snapshot, running, server_pools
 from mcp_launch.machine.pipe_ends import End
 
 if TYPE_CHECKING:
@@ -299,7 +299,7 @@ def test_a_server_that_is_shown_alone_has_not_the_memory_of_another_in_its_pool(
 ) -> None:
     share_among_kinds(made_up)
 
-    (server,) = list_all(census_filter.select(made_up.take(), ["t-2xx", "claude"], []))
+    (server,) = list_all(running.select(made_up.take(), ["t-2xx", "claude"], []))
 
     assert server.memory.amount == 87_000_000
 
@@ -309,7 +309,7 @@ def test_a_choice_of_servers_has_the_memory_of_a_shared_one_once(
 ) -> None:
     share(made_up)
 
-    narrowed = census_filter.select(made_up.take(), ["docs"], [])
+    narrowed = running.select(made_up.take(), ["docs"], [])
 
     assert [one.memory.amount for one in list_all(narrowed)] == [107_000_000, 5_000_000]
 
@@ -321,7 +321,7 @@ def test_a_session_that_is_shown_alone_has_the_memory_of_its_shared_server(
     for thread in ("thread-1", "thread-2"):
         use(made_up, parts, thread, host)
 
-    (server,) = list_all(census_filter.select(made_up.take(), ["thread-2"], []))
+    (server,) = list_all(running.select(made_up.take(), ["thread-2"], []))
 
     assert server.memory.amount == 107_000_000
 
