@@ -19,7 +19,6 @@ from mcp_launch.launch import options
 from mcp_launch.launch.context import find_project_root, read_cwd
 from mcp_launch.machine import (
     installation,
-    installed_hosts,
     known_files,
     nearby_session,
     remembered_tools,
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from mcp_launch.config_files.host_quirks import Environment
     from mcp_launch.documents.document import Document
     from mcp_launch.documents.positions import Path
-    from mcp_launch.machine.installed_hosts import Program
     from mcp_launch.machine.running import Census
     from mcp_launch.system import ProcessTable
 
@@ -279,9 +277,9 @@ class Survey:
         return running.take(self.table, self.state, self.configured)
 
     @cached_property
-    def programs(self) -> dict[str, Program]:
-        """Return the installed hosts, with their versions."""
-        return installed_hosts.find_all(self.site)
+    def programs(self) -> dict[str, str]:
+        """Return the paths of the installed hosts, by name."""
+        return installation.find_hosts(self.site)
 
     def read(self, file: File) -> Document:
         """Return a file's document, read once.

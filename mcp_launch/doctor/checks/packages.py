@@ -15,7 +15,6 @@ from packaging.version import Version
 from mcp_launch.doctor.finding import Finding
 from mcp_launch.hosts.claude import config as claude_config
 from mcp_launch.hosts.codex import config as codex_config
-from mcp_launch.launch import versions
 from mcp_launch.machine.preview import predict
 
 if TYPE_CHECKING:
@@ -45,8 +44,8 @@ _VALUED = {
     *("--directory", "--project", "--env-file", "--pip-args", "--registry", "--cache", "--prefix"),
 }
 
-_CODEX = codex_config.CONFIG.quirks.program.package
-_CLAUDE = claude_config.CONFIG.quirks.program.package
+_CODEX = "@openai/codex"
+_CLAUDE = "@anthropic-ai/claude-code"
 
 # What a package really is, and which one is probably meant.
 _MISTAKEN = {
@@ -143,29 +142,6 @@ def _is_installed(survey: Survey, item: Item, name: str) -> bool:
     return any(os.path.exists(os.path.join(place, name)) for place in places)
 
 
-def check_removed(survey: Survey, item: Item) -> Iterator[Finding]:
-    """Find uses of `codex mcp-server`, which newer releases do not have (ML114)."""
-    if not is_codex_server(item.command):
-        return
-    package = find_package(item.command)
-    if package:
-        version = package.version
-        which = f"{_CODEX} {version}" if version else f"the newest {_CODEX}"
-    else:
-        installed = survey.programs.get(codex_config.CONFIG.name)
-        if not installed or not installed.version:
-            return
-        version = installed.version
-        which = f"the installed Codex {version}"
-    if not _is_older(version):
-        yield Finding(
-            "ML114",
-            item.point("args"),
-            f"{which} has no mcp-server command: it treats the word as a prompt, and ends",
-            f"use a release that has it: npx -y {_CODEX}@{_LAST} mcp-server",
-        )
-
-
 def is_codex_server(command: list[str]) -> bool:
     """Return whether a command starts Codex as a server."""
     codex = codex_config.CONFIG.quirks.program
@@ -183,12 +159,6 @@ def is_claude_server(command: list[str]) -> bool:
         return package.name == _CLAUDE and package.rest[:2] == ["mcp", "serve"]
     is_claude = bool(command) and _name_program(command[0]) == claude.command
     return is_claude and command[1:3] == ["mcp", "serve"]
-
-
-def _is_older(version: str) -> bool:
-    """Return whether a release still has `mcp-server`; no version means the newest."""
-    release = versions.parse(version)
-    return release is not None and release < _REMOVED
 
 
 def check_cmd(survey: Survey, item: Item) -> Iterator[Finding]:
@@ -209,4 +179,4 @@ def check_cmd(survey: Survey, item: Item) -> Iterator[Finding]:
     yield Finding("ML115", item.point("command"), message, fix)
 
 
-OF_ITEMS = (check_mistaken, check_removed, check_cmd)
+OF_ITEMS = (check_mistaken, check_cmd)
