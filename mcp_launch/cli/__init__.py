@@ -25,7 +25,6 @@ from mcp_launch.cli.bad_usage import BadUsage, check_command, finish, translate
 from mcp_launch.config_files import entry_script
 from mcp_launch.errors import LaunchError, UsageError, tell
 
-
 # A shell sets it to ask typer what may come next.
 _COMPLETE = "_MCP_LAUNCH_COMPLETE"
 
