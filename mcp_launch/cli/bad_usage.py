@@ -51,7 +51,8 @@ def translate(bad: Any, command: str) -> UsageError:  # noqa: ANN401  # an insta
             f"{option} is an option of run, not of wrap",
             fix=f"write it after --: mcp-launch wrap [SERVER...] -- {option}",
         )
-    return UsageError(said, fix=f"mcp-launch {command} --help shows how to use it")
+    path = bad.ctx.command_path if bad.ctx else f"mcp-launch {command}"
+    return UsageError(said, fix=f"{path} --help shows how to use it")
 
 
 def finish(error: LaunchError, arguments: list[str], commands: list[str]) -> int:

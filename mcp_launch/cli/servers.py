@@ -34,7 +34,7 @@ def _list(
       mcp-launch list                all servers of all hosts
       mcp-launch list docs           the servers called docs
       mcp-launch list --host codex   the servers of one host
-      mcp-launch list --profiles     the profiles in ~/.config/mcp-launch/config.toml
+      mcp-launch list --profiles     your profiles, and what each sets
     """  # noqa: D301  # keeps the line breaks of what follows
     from mcp_launch.commands import list_profiles, list_servers
 

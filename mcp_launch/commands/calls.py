@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +16,7 @@ from mcp_launch.machine import call_records, units
 from mcp_launch.machine.call_records import CallFilter, Follower, list_parts, read_each, read_last
 from mcp_launch.machine.call_statistics import count_calls
 from mcp_launch.machine.running_hosts import RunningHosts
-from mcp_launch.machine.survey import check_hosts
+from mcp_launch.machine.survey import check_hosts, check_servers, open_survey
 from mcp_launch.state.calls import find_calls
 from mcp_launch.values import find_home_directory
 
@@ -32,6 +33,9 @@ _INTERVAL = 0.2
 
 # How many calls are shown, if neither a number nor a time is given.
 _COUNT = 30
+
+# A name with other characters stands for itself.
+_PATTERN = re.compile(r"[*?\[]")
 
 _NONE_YET = (
     "No call is on record. Every call to a server that runs through mcp-launch is recorded when "
@@ -72,6 +76,8 @@ def run(request: CallsRequest, environ: Mapping[str, str]) -> int:
         _follow(request, wanted, directory, environ)
     else:
         calls = _read_last(request, wanted, list_parts(directory))
+        if not calls:
+            _check_servers(request, directory, environ)
         if request.is_json:
             print_json({"version": VERSION, "calls": [_describe(call) for call in calls]})
         elif calls:
@@ -85,6 +91,13 @@ def _check(request: CallsRequest) -> None:
     check_hosts([*request.hosts], hosts.UNKNOWN.name)
     if request.is_counting and request.is_following:
         raise UsageError("--stats and --follow cannot be combined", fix="leave out one of them")
+
+
+def _check_servers(request: CallsRequest, directory: str, environ: Mapping[str, str]) -> None:
+    """Check that there are such servers, with calls or without."""
+    if names := [name for name in request.servers if not _PATTERN.search(name)]:
+        recorded = {call.server for call in read_each(list_parts(directory))}
+        check_servers(open_survey(environ), names, *recorded)
 
 
 def _read_last(
@@ -158,22 +171,19 @@ def _show_statistics(request: CallsRequest, wanted: CallFilter, directory: str) 
 
 def _say_nothing_matches(request: CallsRequest, wanted: CallFilter, directory: str) -> None:
     console = Screen()
-    names: dict[str, set[str]] = {"--server": set(), "--tool": set()}
+    tools: set[str] = set()
     latest = 0.0
     for call in read_each(list_parts(directory)):
-        names["--server"].add(call.server)
-        names["--tool"].add(call.tool)
+        tools.add(call.tool)
         latest = max(latest, call.time)
     if not latest:
         _say(console, _NONE_YET)
         return
     options = _name_options(request)
     said = f"No call on record matches {' '.join(options)}." if options else "No call is on record."
-    for option, given in (("--server", request.servers), ("--tool", request.tools)):
-        for name in given:
-            if name not in names[option]:
-                near = suggest(name, names[option])
-                said += f" {near[0].upper()}{near[1:].strip()}" if near else ""
+    for name in request.tools:
+        near = "" if name in tools else suggest(name, tools)
+        said += f" {near[0].upper()}{near[1:].strip()}" if near else ""
     if latest < wanted.since:
         said += f" The last one came {units.tell_age(time.time() - latest)} ago."
     _say(console, said)
@@ -181,14 +191,13 @@ def _say_nothing_matches(request: CallsRequest, wanted: CallFilter, directory: s
 
 def _name_options(request: CallsRequest) -> list[str]:
     options = {
-        "--server": request.servers,
         "--tool": request.tools,
         "--host": request.hosts,
         "--session": (request.session,) if request.session else (),
         "--since": (request.since,) if request.since else (),
     }
     words = [f"{option} {value}" for option, values in options.items() for value in values]
-    return [*words, "--failed"] if request.only_failed else words
+    return [*request.servers, *words, *(["--failed"] if request.only_failed else [])]
 
 
 def _say(console: Screen, text: str, style: str = "") -> None:
@@ -197,7 +206,7 @@ def _say(console: Screen, text: str, style: str = "") -> None:
 
 
 def _describe(call: RecordedCall) -> dict[str, Any]:
-    """Return a call as data; `schemas/calls.json` describes it."""
+    """Return a call as data."""
     return {
         "time": call.time,
         "ms": call.ms,

@@ -24,7 +24,7 @@ VERSION = 1
 
 DIRECTORY = Path(__file__).parents[1] / "help"
 
-_CODE = re.compile(r"(ML)?(\d+)", re.IGNORECASE)
+_CODE = re.compile(r"(ML)?(\d*)", re.IGNORECASE)
 
 # A link to another file of the repository: only its text is of use on a terminal.
 _LOCAL_LINK = re.compile(r"\[([^]]+)\]\((?!https?:)[^)]+\)")

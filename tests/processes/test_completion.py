@@ -27,7 +27,7 @@ def environ(own_home: Path, tmp_path: Path) -> dict[str, str]:
     """Return the environment of a user with servers of strange names and a `mcp-launch` on PATH."""
     run = f"touch {own_home}/evaluated"
     names = ["my-docs", f"$({run})", f"a`{run}`", f"\\$({run})", f"';{run};'", "red\x1b[31m", "a b"]
-    text = json.dumps({"mcpServers": dict.fromkeys(names, {"command": "server"})})
+    text = json.dumps({"mcpServers": {name: {"command": "server"} for name in names}})
     (own_home / ".claude.json").write_text(text, encoding="utf-8")
     program = tmp_path / "programs" / "mcp-launch"
     program.parent.mkdir()
@@ -99,9 +99,7 @@ def shell(
     one.close()
 
 
-def test_a_shell_completes_commands_hosts_and_servers(
-    shell: Shell, environ: dict[str, str], own_home: Path
-) -> None:
+def test_a_shell_completes_commands_hosts_and_servers(shell: Shell, own_home: Path) -> None:
     # What a shell adds follows what was typed, perhaps after a sequence that moves the cursor.
     shell.press("mcp-launch doc\t")
     shell.wait_for("tor")
@@ -118,7 +116,7 @@ def test_fish_completes_commands_hosts_and_servers(environ: dict[str, str], own_
 
     def ask(line: str) -> list[str]:
         asked = subprocess.run(
-            ["fish", "-c", f"complete -C {line!r}"],
+            [str(shutil.which("fish")), "-c", f"complete -C {line!r}"],
             check=True,
             capture_output=True,
             encoding="utf-8",
