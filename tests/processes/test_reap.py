@@ -239,19 +239,6 @@ def test_nothing_is_ended_unasked(fake_hosts: FakeHosts, monkeypatch: pytest.Mon
     assert is_there(fake_host.server)
 
 
-def test_a_dry_run_shows_the_orphans_and_ends_none(
-    fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
-
-    assert reap(is_sure=False, is_dry=True) == 0
-
-    shown = capsys.readouterr().out
-    assert f"mcp-docs (process {fake_host.server})" in shown
-    assert shown.endswith("Nothing was ended (--dry-run).\n")
-    assert is_there(fake_host.server)
-
-
 def test_what_was_ended_is_printed_for_programs(
     fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -272,19 +259,6 @@ def test_what_was_ended_is_printed_for_programs(
         assert fake_host.server in server["processes"]
         assert server["memory"]["bytes"] > 0
         assert "the other ends of its stdin and stdout are closed" in server["why"]
-
-
-def test_with_nobody_to_ask_no_json_is_printed(
-    fake_hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
-
-    with pytest.raises(UsageError):
-        reap(is_sure=False, is_json=True)
-
-    assert capsys.readouterr().out == ""
-    assert is_there(fake_host.server)
 
 
 @pytest.mark.parametrize(("answer", "stays"), [("n\n", True), ("\n", True), ("y\n", False)])
