@@ -33,7 +33,6 @@ class WrittenFile(NamedTuple):
 
     copy: str = ""  # where a copy was made, if one was
     removed: tuple[str, ...] = ()  # copies that are no longer needed
-    names: int = 1  # number of hard links; with several the file was written in place
 
 
 def replace(
@@ -45,13 +44,14 @@ def replace(
     state directory, where launchers lock each other out.
 
     Raises:
-        FileRefused: It cannot be written, or its host holds its lock.
+        FileRefused: It cannot be written, its host holds its lock, or it has several names.
 
     """
     path = os.path.realpath(file.path)  # a link stays a link
     try:
         with keep_others_out(directory), _hold(file.lock):
             write_file.sweep(path)
+            _refuse_several_names(path)
             return _replace(host, file, path, make, directory)
     except OSError as error:
         raise FileRefused(
@@ -93,6 +93,16 @@ def describe_gone(path: str) -> str:
     )
 
 
+def _refuse_several_names(path: str) -> None:
+    """Refuse a file with hard links: a new one in its place would be only one of them."""
+    count = os.stat(path).st_nlink
+    if count > 1:
+        raise FileRefused(
+            f"{path} was not changed: it has {count} names (hard links), and would keep only one",
+            fix="replace the others by symbolic links (ln -sf), then run the command again",
+        )
+
+
 def _replace(
     host: HostConfig, file: File, path: str, make: Callable[[str], str], directory: str
 ) -> WrittenFile | None:
@@ -110,37 +120,16 @@ def _replace(
             copy = backups.keep(directory, path, before, is_untouched=is_untouched) or copy
             if is_ours:
                 wrapped_files.note(directory, host, file)
-            names = write_file.write(path, before, after)
+            is_written = write_file.write(path, before, after)
         except OSError as error:
-            if not _reads_as(path, before):
-                kept = _rescue(directory, path, before, is_untouched=is_untouched)
-                raise FileRefused(
-                    f"{path} may be damaged: it was only partly written: {error.strerror}",
-                    fix=f"free disk space, then restore it from {kept}",
-                ) from None
             if is_untouched:
                 _let_go(directory, path)
             raise FileRefused(
                 f"cannot write {path}: {error.strerror}",
                 fix="make it, its directory and your home writable, and free disk space",
             ) from None
-        if names:
-            return _conclude(directory, path, WrittenFile(copy, names=names), is_ours=is_ours)
-
-
-def _reads_as(path: str, text: str) -> bool:
-    try:
-        return write_file.read(path) == text
-    except (OSError, ValueError):
-        return False
-
-
-def _rescue(directory: str, path: str, text: str, *, is_untouched: bool) -> str:
-    """Save the text of a damaged file and return the copy's path, maybe that of an older copy."""
-    if not is_untouched:
-        with contextlib.suppress(OSError, FileRefused):
-            return backups.keep(directory, f"{path}.rescued", text, is_untouched=True)
-    return backups.name_copy(directory, path)
+        if is_written:
+            return _conclude(directory, path, WrittenFile(copy), is_ours=is_ours)
 
 
 def _conclude(directory: str, path: str, written: WrittenFile, *, is_ours: bool) -> WrittenFile:

@@ -1,4 +1,4 @@
-"""Replace the text of a file: by renaming a draft over it, or in place if it has hard links.
+"""Replace the text of a file by renaming a draft over it.
 
 A draft that a killed launcher left behind is removed later, once it is proven to be ours and
 unused.
@@ -11,12 +11,8 @@ import os
 import re
 import stat
 import time
-from typing import TYPE_CHECKING
 
 from mcp_launch import state
-
-if TYPE_CHECKING:
-    from io import FileIO
 
 # The name of a draft of `state.write_whole`: the pid of its writer, and enough randomness to be
 # ours beyond doubt.
@@ -33,48 +29,15 @@ def read(path: str) -> str:
         return file.read()
 
 
-def write(path: str, before: str, after: str) -> int:
-    """Write a file and return its number of hard links; 0 if it has changed meanwhile."""
-    status = os.stat(path)
-    if status.st_nlink > 1:
-        # A new file in its place would leave the other names with the old text.
-        return status.st_nlink if _write_in_place(path, before, after) else 0
-    is_written = state.write_whole(
+def write(path: str, before: str, after: str) -> bool:
+    """Write a file; return False if it has changed meanwhile."""
+    return state.write_whole(
         path,
         after.encode(),
-        like=status,
+        like=os.stat(path),
         is_lasting=True,
         is_wanted=lambda: read(path) == before,
     )
-    return 1 if is_written else 0
-
-
-def _write_in_place(path: str, before: str, after: str) -> bool:
-    """Overwrite a file in place, and restore the old text if that fails.
-
-    The caller has made a backup by now, in case the machine stops in the middle.
-    """
-    old, new = before.encode(), after.encode()
-    with open(path, "r+b", buffering=0) as file:
-        if file.read() != old:
-            return False
-        try:
-            if hasattr(os, "posix_fallocate"):
-                # A full disk fails here, before anything is lost.
-                os.posix_fallocate(file.fileno(), 0, len(new))
-            _overwrite(file, new)
-        except OSError:
-            _overwrite(file, old)
-            raise
-    return True
-
-
-def _overwrite(file: FileIO, data: bytes) -> None:
-    file.seek(0)
-    while data:
-        data = data[file.write(data) :]
-    file.truncate()
-    os.fsync(file.fileno())
 
 
 def sweep(path: str) -> None:
