@@ -13,7 +13,7 @@ from mcp_launch.commands.running_data import describe
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError
 from mcp_launch.hosts.configured import HOSTS
-from mcp_launch.machine import running, session_titles
+from mcp_launch.machine import running
 from mcp_launch.machine.recent_calls import RecentRecords
 from mcp_launch.machine.survey import check_hosts, check_servers, open_survey
 from mcp_launch.state.calls import find_calls
@@ -74,7 +74,7 @@ def _take(survey: Survey, request: PsRequest) -> Census:
 
 def _take_whole(survey: Survey, request: PsRequest, records: RecentRecords) -> Census:
     """Return the census with titles of sessions and recent calls."""
-    census = session_titles.add_titles(_take(survey, request), survey.table)
+    census = running.add_titles(_take(survey, request), survey.table)
     return records.add_to(census)
 
 

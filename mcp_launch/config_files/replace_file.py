@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import state
-from mcp_launch.config_files import backups, leftovers, wrapped_files, write_file
+from mcp_launch.config_files import backups, leftovers, wrapped_files
 from mcp_launch.errors import FileRefused, name_reason
 
 if TYPE_CHECKING:
@@ -26,6 +28,14 @@ _PATIENCE = 10.0
 
 # A host's lock older than this, in seconds, was left behind; that is the host's own rule.
 _STALE = 10.0
+
+# The name of a draft of `state.write_whole`: the pid of its writer, and enough randomness to be
+# ours beyond doubt.
+_DRAFT = re.compile(r"\.mcp-launch-draft-([0-9]{1,10})-[0-9a-f]{32}")
+
+# A draft is written in a moment; one that is older than this, in seconds, and whose process is
+# gone was left behind.
+_LEFT_BEHIND = 3600.0
 
 
 class WrittenFile(NamedTuple):
@@ -50,7 +60,7 @@ def replace(
     path = os.path.realpath(file.path)  # a link stays a link
     try:
         with keep_others_out(directory), _hold(file.lock):
-            write_file.sweep(path)
+            _sweep(path)
             _refuse_several_names(path)
             return _replace(host, file, path, make, directory)
     except OSError as error:
@@ -108,7 +118,7 @@ def _replace(
 ) -> WrittenFile | None:
     copy = ""
     while True:
-        before = write_file.read(path)
+        before = _read(path)
         after = make(before)
         if after == before:
             return None
@@ -120,7 +130,7 @@ def _replace(
             copy = backups.keep(directory, path, before, is_untouched=is_untouched) or copy
             if is_ours:
                 wrapped_files.note(directory, host, file)
-            is_written = write_file.write(path, before, after)
+            is_written = _write(path, before, after)
         except OSError as error:
             if is_untouched:
                 _let_go(directory, path)
@@ -190,3 +200,54 @@ def _break_if_stale(lock: str) -> None:
     with contextlib.suppress(OSError):
         if time.time() - os.stat(lock).st_mtime > _STALE:
             os.rmdir(lock)
+
+
+def _read(path: str) -> str:
+    """Return a file's text, with its line ends unchanged."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return file.read()
+
+
+def _write(path: str, before: str, after: str) -> bool:
+    """Write a file; return False if it has changed meanwhile."""
+    return state.write_whole(
+        path,
+        after.encode(),
+        like=os.stat(path),
+        is_lasting=True,
+        is_wanted=lambda: _read(path) == before,
+    )
+
+
+def _sweep(path: str) -> None:
+    """Remove the drafts that a killed launcher left beside a file, and nothing else."""
+    directory = os.path.dirname(path)
+    for name in os.listdir(directory):
+        if is_abandoned(name) and _is_old(os.path.join(directory, name)):
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(directory, name))
+
+
+def is_abandoned(name: str) -> bool:
+    """Return whether a file has the name of a draft, and its writer has ended."""
+    found = _DRAFT.fullmatch(name)
+    if not found:
+        return False
+    try:
+        os.kill(int(found[1]), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def _is_old(draft: str) -> bool:
+    """Return whether a draft is a plain file of ours, and too old to be in use."""
+    try:
+        status = os.lstat(draft)
+    except OSError:
+        return False
+    is_own = hasattr(os, "geteuid") and status.st_uid == os.geteuid()
+    is_single = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+    return is_own and is_single and time.time() - status.st_mtime > _LEFT_BEHIND

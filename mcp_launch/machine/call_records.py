@@ -17,11 +17,16 @@ from fnmatch import translate
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_launch import state
+from mcp_launch import hosts, state, system
+from mcp_launch.machine import process_titles
+from mcp_launch.protocol import get_member
+from mcp_launch.state import leases
 from mcp_launch.state.calls import LATEST, NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from mcp_launch.system import ProcessTable
 
 _NAME = re.compile(NAME)
 
@@ -372,3 +377,33 @@ def _make_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
         return known[name]
 
     return is_match
+
+
+class RunningHosts:
+    """Names the hosts of recorded calls as `ps` does.
+
+    A record has the name of a known host, or `unknown`. While the launch runs, its lease says which
+    process that is.
+    """
+
+    def __init__(self, environ: Mapping[str, str], table: ProcessTable | None = None) -> None:
+        self._directory = state.find_leases(environ)
+        self._table = table or system.open_table()
+        self._known: dict[str, str] = {}  # by launch
+
+    def name(self, call: RecordedCall) -> str:
+        """Return the host's name, or its process's if it is not a known host."""
+        if call.host != hosts.UNKNOWN.name or not call.launch.isalnum():
+            return call.host
+        if call.launch not in self._known:
+            self._known[call.launch] = self._look_up(call.launch) or call.host
+        return self._known[call.launch]
+
+    def _look_up(self, launch: str) -> str:
+        """Return the name of a launch's host process; empty if it is gone."""
+        host = get_member(leases.read(f"{self._directory}/{launch}.json"), "processes", "host")
+        pid = get_member(host, "pid")
+        if not isinstance(pid, int) or leases.judge(self._table, host) != "same":
+            return ""
+        process = self._table.look(pid)
+        return process_titles.name_process(self._table, process) if process else ""

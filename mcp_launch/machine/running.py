@@ -6,7 +6,8 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import hosts
+from mcp_launch import hosts, masking
+from mcp_launch.config_files.session_records import SeenHost
 from mcp_launch.errors import printable
 from mcp_launch.hosts import Sighting
 from mcp_launch.hosts.configured import HOSTS
@@ -35,7 +36,7 @@ class Session(NamedTuple):
     session: str
     thread: str
     servers: list[Server]
-    title: str = ""  # what the user calls it, if `session_titles` has looked
+    title: str = ""  # what the user calls it; "" unless `add_titles` has looked
 
     @property
     def id(self) -> str:
@@ -283,3 +284,36 @@ def _matches(server: Server, session: Session, names: Collection[str]) -> bool:
     return server.name in names or any(
         one.startswith(name) for name in names if len(name) >= _SHORTEST_ID for one in ids
     )
+
+
+# How many characters of a title are kept: a first prompt may be a whole file.
+_LONGEST_TITLE = 200
+
+
+def add_titles(census: Census, table: ProcessTable) -> Census:
+    """Return a census whose sessions have their titles, as far as their hosts record them."""
+    described = []
+    for host in census.hosts:
+        records = HOSTS[host.name].sessions if host.name in HOSTS else None
+        if records is None or not host.pid:
+            described.append(host)
+            continue
+        seen = see_host(table, host.pid)
+        sessions = [
+            one._replace(title=_tidy(records.read_title(seen, one.session, one.thread)))
+            for one in host.sessions
+        ]
+        described.append(host._replace(sessions=sessions))
+    return census._replace(hosts=described)
+
+
+def see_host(table: ProcessTable, pid: int) -> SeenHost:
+    """Return what the process table shows of a host's process."""
+    return SeenHost(pid, table.read_argv(pid), table.read_environ(pid), table.list_open_files(pid))
+
+
+def _tidy(title: str) -> str:
+    """Return a title in one line, without secrets: it may be all of a prompt."""
+    masked = masking.mask_text(" ".join(title[: 4 * _LONGEST_TITLE].split()))
+    whole = printable(masked)
+    return whole if len(whole) <= _LONGEST_TITLE else f"{whole[: _LONGEST_TITLE - 1]}…"
