@@ -12,42 +12,18 @@ from pathlib import Path
 from mcp_launch.commands.output import show_markdown
 from mcp_launch.commands.screen import say
 from mcp_launch.errors import UsageError, suggest
+from mcp_launch.hosts.configured import describe_hosts
 from mcp_launch.launch.options import USAGE
 
 DIRECTORY = Path(__file__).parents[1] / "help"
 
-# The sections of the list of topics, and the order of the topics in each.
-SECTIONS = {
-    "Set up": ("install", "wrap", "profiles"),
-    "Options": ("options", "sources", "deferred", "sharing", "runners"),
-    "Commands": (
-        "doctor",
-        "list",
-        "ps",
-        "calls",
-        "logs",
-        "env",
-        "export",
-        "restart",
-        "reap",
-        "json",
-    ),
-    "How it works": ("sessions", "identity", "records", "policies", "ending", "files"),
-    "What to expect": ("limits", "hosts", "tested", "figures", "changes", "layout"),
-}
-TOPICS = [topic for topics in SECTIONS.values() for topic in topics]
+TOPICS = sorted(path.stem for path in DIRECTORY.glob("*.md"))
 
 # Which topic has more about a command that has none of its own.
-RELATED = {
-    "completion": "install",
-    "explain": "doctor",
-    "profile": "profiles",
-    "run": "options",
-    "schema": "profiles",
-    "trust": "profiles",
-    "uninstall": "wrap",
-    "unwrap": "wrap",
-}
+RELATED: dict[str, str] = {}
+
+# The sentence that stands for a table that would be stale in a file.
+_TABLE_OF_HOSTS = "`mcp-launch explain hosts` prints the table of all hosts here."
 
 # A link to another file of the repository: only its text is of use on a terminal.
 _LOCAL_LINK = re.compile(r"\[([^]]+)\]\((?!https?:)[^)]+\)")
@@ -83,7 +59,8 @@ def run(topic: str, command_help: str = "") -> int:
 
 def read_topic(topic: str) -> str:
     """Return the Markdown text of a topic."""
-    return (DIRECTORY / f"{topic}.md").read_text(encoding="utf-8")
+    text = (DIRECTORY / f"{topic}.md").read_text(encoding="utf-8")
+    return text.replace(_TABLE_OF_HOSTS, describe_hosts())
 
 
 def summarize(topic: str) -> str:
@@ -96,7 +73,5 @@ def _list_topics() -> None:
     say("mcp-launch --help lists the commands, mcp-launch help COMMAND shows one of them.")
     say("mcp-launch help TOPIC shows more about:")
     wide = max(map(len, TOPICS))
-    for title, topics in SECTIONS.items():
-        say(f"\n{title}:")
-        for topic in topics:
-            say(f"  {topic.ljust(wide)}  {summarize(topic)}")
+    for topic in TOPICS:
+        say(f"  {topic.ljust(wide)}  {summarize(topic)}")
