@@ -100,7 +100,7 @@ def test_numbers_that_json_does_not_have_are_texts(tmp_path: Path) -> None:
 def test_a_topic_is_as_wide_as_the_terminal_but_not_too_wide_to_read(
     width: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = type_in(monkeypatch, "help", "sources", width=width)
+    shown = type_in(monkeypatch, "help", "options", width=width)
 
     assert most - 15 < max(map(len, strip_styles(shown))) <= most
     assert "##" not in shown
