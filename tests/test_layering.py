@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "machine": OFF_PATH,
     "doctor": OFF_PATH | {"machine"},
     "commands": OFF_PATH | {"doctor", "machine", "runtime"},
-    "cli": {"commands", "state"},
+    "cli": OFF_PATH | {"commands", "machine", "runtime"},
     "__main__": {"__init__"},
 }
 
