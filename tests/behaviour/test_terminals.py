@@ -94,3 +94,15 @@ def test_numbers_that_json_does_not_have_are_texts(tmp_path: Path) -> None:
 
     [call] = json.loads(shown, parse_constant=lambda name: f"invalid {name}")["calls"]
     assert (call["id"], call["arguments"]) == ("inf", {"x": "nan", "y": 1.5})
+
+
+@pytest.mark.parametrize(("width", "most"), [(40, 40), (80, 80), (200, 100)])
+def test_a_topic_is_as_wide_as_the_terminal_but_not_too_wide_to_read(
+    width: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = type_in(monkeypatch, "explain", "options", width=width)
+
+    assert most - 15 < max(map(len, strip_styles(shown))) <= most
+    assert "##" not in shown
+    # It can be read on dark terminals and on light ones.
+    assert not re.search(r"\x1b\[[\d;]*(4[0-8]|10\d)\b", shown)
