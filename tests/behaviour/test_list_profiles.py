@@ -73,9 +73,11 @@ def test_profiles_are_listed_with_what_they_set(own_home: Path, project: Path) -
         "~/.config/mcp-launch/config.toml",
         "  [defaults]  pass_env=safe",
         "  audit       audit --token '***', restart=off, strict, sets A T",
-        "  files       dotenv=a b, max_concurrent=4, tools allow read_* list_*, tools deny, "
-        'argument token is "***", argument path of read_file inside project_root; '
-        "applies to no server: did you mean filse?",
+        (
+            "  files       dotenv=a b, max_concurrent=4, tools allow read_* list_*, tools deny, "
+            'argument token is "***", argument path of read_file inside project_root; '
+            "applies to no server: did you mean filse?"
+        ),
     ]
 
 

@@ -51,7 +51,7 @@ FAILURES = {
         "--share project",  # on the direct wire, for another reason
         125,
     ),
-    "no such mode": (["--stdout", "loud", "--", "cat"], "auto, strict, off", 125),
+    "no such mode": (["--restart", "maybe", "--", "cat"], "write one of on, off", 125),
     "an empty value": (["--cwd", "", "--", "cat"], "--cwd needs a value", 125),
     "a switch with a value": (["--strict=1", "--", "cat"], "--strict takes no value", 125),
     "the same option twice": (["--cwd=a", "--cwd=b", "cat"], "--cwd was given twice", 125),
