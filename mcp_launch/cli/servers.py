@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mcp_launch.cli.app import TakesRunCommand, app
-from mcp_launch.cli.parameters import Hosts, Json, Names, Verbose, Yes
+from mcp_launch.cli.parameters import Hosts, Json, Names, Verbose, Yes, offer_servers
 
 
 @app.command("list")
@@ -34,7 +34,7 @@ def _list(
       mcp-launch list                all servers of all hosts
       mcp-launch list docs           the servers called docs
       mcp-launch list --host codex   the servers of one host
-      mcp-launch list --profiles     the profiles in ~/.config/mcp-launch/config.toml
+      mcp-launch list --profiles     your profiles, and what each sets
     """  # noqa: D301  # keeps the line breaks of what follows
     from mcp_launch.commands import list_profiles, list_servers
 
@@ -54,13 +54,14 @@ def _ps(  # noqa: PLR0913  # one for each option
             help="Servers, hosts, or the beginnings of session ids; default: all.",
             metavar="NAME",
             show_default=False,
+            autocompletion=offer_servers,
         ),
     ] = None,
     *,
     hosts: Hosts = None,
     watch: Annotated[
         bool,
-        typer.Option("--watch", "-w", help="Refresh every second; arrows scroll, q quits."),
+        typer.Option("--watch", "-w", help="Refresh every second; q quits."),
     ] = False,
     short: Annotated[
         bool, typer.Option("--short", help="Print one line for a prompt, or nothing at all.")
@@ -104,6 +105,7 @@ def _env(  # noqa: PLR0913  # typer wants a parameter for each option
             help="A server of a host or profile; or, after --, the arguments of `run`.",
             metavar="SERVER",
             show_default=False,
+            autocompletion=offer_servers,
         ),
     ] = "",
     *,

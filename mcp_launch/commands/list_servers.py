@@ -14,11 +14,11 @@ from rich.text import Text
 from mcp_launch import masking
 from mcp_launch.commands.output import Column, Layout, cut, make_text, print_json, wrap
 from mcp_launch.commands.screen import Screen
-from mcp_launch.errors import suggest, tell
+from mcp_launch.errors import tell
 from mcp_launch.machine import units
 from mcp_launch.machine.listed_servers import Listed, look_up
 from mcp_launch.machine.process_titles import find_telling_word
-from mcp_launch.machine.survey import check_hosts, open_survey
+from mcp_launch.machine.survey import check_hosts, check_servers, open_survey
 from mcp_launch.values import shorten_home
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ def run(request: ListRequest, environ: Mapping[str, str], table: ProcessTable | 
     """Show the servers; return 1 if a file could not be read."""
     check_hosts([*request.hosts])
     survey = open_survey(environ, table, request.hosts)
+    if survey.items and not survey.refusals:  # otherwise it may be in one that cannot be read
+        check_servers(survey, request.names)
     listed = [look_up(survey, item) for item in survey.items if _is_wanted(item, request)]
     if request.is_json:
         print_json(describe(survey, listed))
@@ -74,7 +76,7 @@ def show(screen: Screen, survey: Survey, listed: list[Listed], request: ListRequ
     """Print the table, or where servers were looked for."""
     home = survey.site.home
     if not listed:
-        _show_nothing(screen, survey, request)
+        _show_nothing(screen, survey)
         return
     rows = [_make_row(one) for one in listed]
     columns: tuple[Column, ...] = _COLUMNS
@@ -202,15 +204,8 @@ def _sum_up(listed: list[Listed], refused: int) -> str:
     return f"{servers} of {of}: {parts}{rest}"
 
 
-def _show_nothing(screen: Screen, survey: Survey, request: ListRequest) -> None:
+def _show_nothing(screen: Screen, survey: Survey) -> None:
     home = survey.site.home
-    if request.names and survey.items:
-        names = " or ".join(request.names)
-        known = sorted({item.name for item in survey.items})
-        hint = suggest(request.names[0], known).strip()
-        text = f"No host's file has a server called {names}"
-        screen.print(make_text(f"{text}; {hint}" if hint else f"{text}."))
-        return
     screen.print("No MCP servers are configured. These files were looked for:")
     rows = []
     for host in survey.hosts:
@@ -225,7 +220,7 @@ def _show_nothing(screen: Screen, survey: Survey, request: ListRequest) -> None:
 
 
 def describe(survey: Survey, listed: list[Listed]) -> dict[str, Any]:
-    """Return everything as data; `schemas/list.json` describes it."""
+    """Return everything as data."""
     return {
         "version": VERSION,
         "servers": [_describe_listed(one) for one in listed],

@@ -12,9 +12,10 @@ from mcp_launch.commands.output import print_json, watch
 from mcp_launch.commands.running_data import describe
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError
+from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine import census_filter, session_titles
 from mcp_launch.machine.recent_calls import RecentRecords
-from mcp_launch.machine.survey import check_hosts, open_survey
+from mcp_launch.machine.survey import check_hosts, check_servers, open_survey
 from mcp_launch.state.calls import find_calls
 from mcp_launch.values import find_home_directory
 
@@ -50,6 +51,13 @@ def run(request: PsRequest, environ: Mapping[str, str], table: ProcessTable | No
         raise UsageError(f"{names} cannot be combined", fix="leave out one of them")
     check_hosts([*request.hosts])
     survey = open_survey(environ, table)
+    census = survey.take_census()
+    running = [
+        name
+        for name in request.names
+        if not census_filter.is_empty(census_filter.select(census, [name], []))
+    ]
+    check_servers(survey, request.names, *running, *HOSTS)
     if request.is_short:
         status_line.show(_take(survey, request))
     elif request.is_json:

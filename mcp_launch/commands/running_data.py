@@ -1,4 +1,4 @@
-"""The data of `mcp-launch ps --json`; `schemas/ps.json` describes it."""
+"""The data of `mcp-launch ps --json`."""
 
 from __future__ import annotations
 

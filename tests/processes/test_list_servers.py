@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fake_hosts import SERVER, FakeHosts, limit_to_subtree
-from json_formats import check_format
 from launches import RUN, SCRIPTED_SERVER, LaunchRunner, wait_for_lease
 
 from mcp_launch.commands import list_servers
@@ -26,7 +25,7 @@ def write_entries(path: Path, **commands: list[str]) -> None:
 
 def list_here(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     assert list_servers.run(ListRequest(is_json=True), os.environ, limit_to_subtree()) == 0
-    servers: list[dict[str, Any]] = check_format("list", capsys.readouterr().out)["servers"]
+    servers: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["servers"]
     return servers
 
 

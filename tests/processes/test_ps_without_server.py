@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from command_line import run_command
 from fake_hosts import STAYS, FakeHosts, limit_to_subtree, take, write_lease
-from json_formats import check_format
 from launches import LIMIT, RUN, SCRIPTED_SERVER, wait_for_lease, wait_until_gone
 from shown_servers import read_row, show_running
 
@@ -137,7 +137,7 @@ def test_programs_get_the_state_of_each_server(
 
     assert ps.run(PsRequest(is_json=True), os.environ, limit_to_subtree()) == 0
 
-    (host,) = check_format("ps", capsys.readouterr().out)["hosts"]
+    (host,) = json.loads(capsys.readouterr().out)["hosts"]
     (server,) = host["sessions"][0]["servers"]
     assert (host["not_running"], host["saved"]) == (1, 80_000_000)
     assert server["pid"] == server["launcher"] == fake_host.server

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mcp_launch.errors import LaunchError
 from mcp_launch.launch import profile, profile_tables
 from mcp_launch.machine.preview import predict
-from mcp_launch.machine.wrap_hint import FOR_EVERYONE, SHARED, find_reach
+from mcp_launch.machine.wrap_hint import find_reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -63,11 +63,9 @@ def list_fixes(survey: Survey, remedy: Remedy, targets: Iterable[Target]) -> Ite
         if server.name not in names:
             names.append(server.name)
     for command, names in commands.items():
-        notes = [remedy.warning, FOR_EVERYONE if command.endswith(SHARED) else ""]
-        note = "; ".join(filter(None, notes))
         yield (
             f"{remedy.what}: {command}{shlex.join(names)} -- {remedy.option} {remedy.value}"
-            f"{f' ({note})' if note else ''}"
+            f"{f' ({remedy.warning})' if remedy.warning else ''}"
         )
     if left:
         key, tables = remedy.option.removeprefix("--"), map(profile_tables.name_table, left)
@@ -80,7 +78,6 @@ def list_fixes(survey: Survey, remedy: Remedy, targets: Iterable[Target]) -> Ite
 
 def _choose_command(item: Item) -> str:
     """Return the beginning of the command that changes an entry."""
-    reach = find_reach(item)
-    if reach == "file":
+    if find_reach(item) == "file":
         return f"mcp-launch wrap --file {shlex.quote(item.file.path)} "
-    return f"mcp-launch wrap {SHARED if reach == 'shared' else ''}"
+    return "mcp-launch wrap "

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_output import FakeOutput
 from fakes import FakeProcessTable
-from json_formats import check_format
 from rich.cells import cell_len
 
 from mcp_launch.commands import env, env_text
@@ -76,7 +75,7 @@ class EnvCommand:
         request = env.EnvRequest(
             server, [host] if host else [], explain, is_json=True, words=list(words)
         )
-        return check_format("env", self._run(request))
+        return json.loads(self._run(request))
 
     def _run(self, request: env.EnvRequest) -> str:
         self._capsys.readouterr()

@@ -9,7 +9,6 @@ import pytest
 from command_line import run_command
 from fake_hosts import limit_to_subtree
 from git_repository import track
-from json_formats import check_format
 
 from mcp_launch import system
 from mcp_launch.commands import list_servers
@@ -65,7 +64,7 @@ def list_all(*words: str) -> dict[str, dict[str, Any]]:
     """Return what is listed as data, by host and name."""
     done = run_command("list", "--json", *words)
     assert done.returncode == 0
-    servers = check_format("list", done.stdout)["servers"]
+    servers = json.loads(done.stdout)["servers"]
     return {f"{one['host']} {one['server']}": one for one in servers}
 
 
@@ -166,7 +165,7 @@ def test_a_broken_file_is_named_and_does_not_stop_the_rest(files: Path) -> None:
     assert done.stdout.splitlines()[-1].endswith("; 1 file could not be read")
     as_data = run_command("list", "--json")
     assert as_data.returncode == 1
-    (broken,) = check_format("list", as_data.stdout)["unreadable"]
+    (broken,) = json.loads(as_data.stdout)["unreadable"]
     assert (broken["host"], broken["line"], broken["column"]) == ("cursor", 2, 3)
 
 
@@ -222,7 +221,7 @@ def test_entries_that_are_not_the_users_to_change_are_said_to_be_so(own_home: Pa
 
     done = run_command("list", "--json")
 
-    servers = check_format("list", done.stdout)["servers"]
+    servers = json.loads(done.stdout)["servers"]
     assert [(one["scope"], one["kind"]) for one in servers] == [
         ("local", "not used"),
         ("plugin", "plugin"),
@@ -281,6 +280,6 @@ def test_no_fixed_value_of_a_variable_is_shown(own_home: Path) -> None:
     as_json = run_command("list", "--json", "--host", "cursor").stdout
 
     assert "--set 'PLAIN=***' --set 'MORE=***' --strict" in shown
-    options = check_format("list", as_json)["servers"][0]["options"]
+    options = json.loads(as_json)["servers"][0]["options"]
     assert options == {"--server": ["it"], "--set": ["PLAIN=***", "MORE=***"], "--strict": []}
     assert "tango" not in shown + as_json

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from json_formats import check_format
 from made_up_launches import MadeUpLaunches, make_binding, record
 from screens import open_screen
 
@@ -437,7 +437,7 @@ def test_reap_removes_what_is_left_of_a_pool(
     path = f"{made_up.state}/pools/5f3a.json"
     assert f"Removed the stale record {path}" in " ".join(told.split())
     assert '"removed_pools": []' in data
-    check_format("reap", "{" + data)
+    json.loads("{" + data)
 
 
 def test_ending_an_orphan_spares_a_pool_below_it(
