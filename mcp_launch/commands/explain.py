@@ -10,8 +10,8 @@ from rich.text import Text
 
 from mcp_launch.commands.output import print_json, show_markdown
 from mcp_launch.commands.screen import Screen, say
-from mcp_launch.doctor.explanation import GROUPS, explain_level, find_codes, read_explanation
-from mcp_launch.doctor.finding import CHECKS
+from mcp_launch.doctor.check import CHECKS, explain
+from mcp_launch.doctor.registry import GROUPS, find_codes
 from mcp_launch.doctor.report_text import STYLES
 from mcp_launch.errors import UsageError, suggest
 
@@ -29,7 +29,7 @@ def run(words: list[str], *, is_json: bool) -> int:
         UsageError: A word is not a code, nor the beginning of one.
 
     """
-    found = list(dict.fromkeys(_find(word) for word in words)) or [tuple(CHECKS)]
+    found = list(dict.fromkeys(_find(word) for word in words)) or [tuple(find_codes())]
     if is_json:
         asked = dict.fromkeys(code for codes in found for code in codes)
         print_json({"version": VERSION, "codes": [_describe(code) for code in asked]})
@@ -38,7 +38,7 @@ def run(words: list[str], *, is_json: bool) -> int:
         if number:
             say("")
         if len(codes) == 1:
-            show_markdown(_compose(codes[0]))
+            show_markdown(explain(codes[0]))
         else:
             _list(codes)
     return 0
@@ -54,16 +54,9 @@ def _find(word: str) -> tuple[str, ...]:
     return codes
 
 
-def _compose(code: str) -> str:
-    """Return the text about a code, with its level below the title."""
-    title, _, rest = read_explanation(code).partition("\n")
-    return f"{title}\n\n{explain_level(code)}\n{rest}"
-
-
 def _describe(code: str) -> dict[str, str]:
     check = CHECKS[code]
-    text = read_explanation(code)
-    return {"code": code, "level": check.level, "title": check.title, "text": text}
+    return {"code": code, "level": check.level, "title": check.title, "text": explain(code)}
 
 
 def _list(codes: Iterable[str]) -> None:

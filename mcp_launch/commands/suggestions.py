@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch.commands import help as topics
 from mcp_launch.commands import schema
-from mcp_launch.doctor.finding import CHECKS, LEVELS
+from mcp_launch.doctor.check import CHECKS
+from mcp_launch.doctor.registry import find_codes
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch.options import CHOICES, SOURCES, SWITCHES, TAKE_A_VALUE, USAGE
 from mcp_launch.machine import call_records
@@ -104,15 +105,11 @@ def _list_sessions() -> list[Suggestion]:
 
 
 def _list_codes() -> list[Suggestion]:
-    return [Suggestion(code, check.title) for code, check in CHECKS.items()]
+    return [Suggestion(code, CHECKS[code].title) for code in find_codes()]
 
 
 def _list_shells() -> list[Suggestion]:
     return [Suggestion(name) for name in ("bash", "zsh", "fish")]
-
-
-def _list_levels() -> list[Suggestion]:
-    return [Suggestion(level) for level in LEVELS]
 
 
 def _list_topics() -> list[Suggestion]:
@@ -146,7 +143,6 @@ VALUES: dict[str, Callable[[], list[Suggestion]]] = {
     "FILE": _list_files,
     "HOST": _list_hosts,
     "ID": _list_sessions,
-    "LEVEL": _list_levels,
     "ORDER": _list_orders,
     "PATH": _list_files,
     "SCHEMA": _list_schemas,

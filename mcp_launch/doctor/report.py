@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_launch import __version__
-from mcp_launch.doctor.checks import processes
-from mcp_launch.doctor.filter import INCOMPLETE, Filter
-from mcp_launch.doctor.finding import LEVELS, Finding
+from mcp_launch.doctor.check import LEVELS
+from mcp_launch.doctor.filter import INCOMPLETE
+from mcp_launch.doctor.running import list_hosts, list_ownerless
 from mcp_launch.errors import printable
-from mcp_launch.machine import installed_hosts, known_secrets
+from mcp_launch.machine import installed_hosts, known_secrets, units
 from mcp_launch.machine.entry_state import classify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_launch.doctor.checks.processes import Share
+    from mcp_launch.doctor.check import Finding
+    from mcp_launch.doctor.filter import Filter
     from mcp_launch.machine.entry_state import Kind
+    from mcp_launch.machine.process_snapshot import Server
+    from mcp_launch.machine.running import HostProcess, Session
     from mcp_launch.machine.survey import Item, Survey
+    from mcp_launch.machine.units import Memory
 
 # The version of the JSON format.
 VERSION = 1
@@ -29,9 +33,9 @@ _HEALTHY, _PROBLEMS, _INCOMPLETE = 0, 1, 2
 class Report:
     """The findings of one run, for people (`report_text`) and for programs."""
 
-    def __init__(self, survey: Survey, found: list[Finding], wanted: Filter | None = None) -> None:
+    def __init__(self, survey: Survey, found: list[Finding], wanted: Filter) -> None:
         self.survey = survey
-        self.filter = wanted or Filter()
+        self.filter = wanted
         self.findings = self.filter.select_shown(found)
         self.ignored = self.filter.select_ignored(found)
         self._scrubber = known_secrets.make_scrubber(survey)
@@ -53,7 +57,6 @@ class Report:
             "mcp-launch": __version__,
             "counts": counts,
             "filter": {
-                "level": self.filter.level,
                 "select": [str(rule) for rule in self.filter.select],
                 "ignore": [str(rule) for rule in self.filter.ignore],
             },
@@ -63,7 +66,7 @@ class Report:
             ],
             "hosts": list(self.describe_hosts()),
             "entries": [_describe_entry(item) for item in self.survey.items],
-            "memory": [_describe_share(share) for share in processes.list_memory(self.survey)],
+            "memory": [_describe_share(share) for share in list_memory(self.survey)],
             "servers": len(self.survey.servers),
         }
         return self._scrubber.clean_all(report)
@@ -127,3 +130,50 @@ def _name_all(items: list[Item], kind: Kind) -> list[str]:
 def _describe_share(share: Share) -> dict[str, Any]:
     memory = {"bytes": share.memory.amount, "kind": share.memory.kind}
     return share._asdict() | {"memory": memory}
+
+
+class Share(NamedTuple):
+    """The memory of one server, with its host and session."""
+
+    host: str
+    session: str
+    server: str
+    memory: Memory
+    shared_by: int = 1  # how many sessions have this server
+
+
+def list_memory(survey: Survey) -> list[Share]:
+    """Return the memory of every server, by host and session; a shared one is listed once."""
+    running = [
+        (host, session, server)
+        for host in list_hosts(survey)
+        for session in host.sessions
+        for server in session.servers
+    ]
+    rows: dict[object, list[tuple[HostProcess, Session, Server]]] = {}
+    for row in running:
+        rows.setdefault(row[2].shared_as or id(row[2]), []).append(row)
+    # A server without memory has ended in the meantime.
+    shares = [one for alike in rows.values() if (one := _join(alike)).memory.amount]
+    left = [
+        Share("no host", "", str(one), one.memory)
+        for one in list_ownerless(survey)
+        if one.memory.amount
+    ]
+    return shares + left
+
+
+def _join(alike: list[tuple[HostProcess, Session, Server]]) -> Share:
+    """Return one server, which may be in the rows of several sessions."""
+    host, session, server = alike[0]
+    whose = printable(session.id) if len(alike) == 1 else ""
+    # What the sessions have of their own are their launchers.
+    memory = units.add_up(server.memory for _, _, server in alike)
+    return Share(str(host), whose, _name(server), memory, len(alike))
+
+
+def _name(server: Server) -> str:
+    """Return a server's name, with its process if it has one."""
+    if server.launch is not None and server.is_absent:
+        return f"{printable(server.name)} ({server.launch.server_state})"
+    return str(server)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from mcp_launch.doctor.checks import processes
-from mcp_launch.doctor.finding import LEVELS
+from mcp_launch.doctor.check import LEVELS
+from mcp_launch.doctor.report import list_memory
 from mcp_launch.doctor.source_line import SourceLines
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine import units
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from mcp_launch.doctor.finding import Finding
+    from mcp_launch.doctor.check import Finding
     from mcp_launch.doctor.report import Report
 
 # The findings that are shown as one line: there may be dozens, and they are no defects.
@@ -54,7 +54,8 @@ class ReportText:
             for finding in alike:
                 self._show_finding(finding)
         self._show_unwrapped()
-        self._show_memory()
+        if self._is_verbose:
+            self._show_memory()
         self._console.print()
         self._print(0, self._sum_up())
 
@@ -158,7 +159,7 @@ class ReportText:
         return survey.hosts if survey.is_narrowed else []
 
     def _show_memory(self) -> None:
-        shares = processes.list_memory(self._report.survey)
+        shares = list_memory(self._report.survey)
         if shares:
             self._console.print()
             self._print(0, Text("Running now", "bold"))
@@ -200,11 +201,10 @@ class ReportText:
                 is_worst = False
 
     def _tell_nothing(self) -> str:
-        wanted = self._report.filter
-        if wanted.select:
-            return f"Nothing found for {', '.join(map(str, wanted.select))}"
-        names = {"error": "errors", "warning": "errors or warnings"}
-        return f"No {names.get(wanted.level, 'problems')} found"
+        wanted = self._report.filter.select
+        if wanted:
+            return f"Nothing found for {', '.join(map(str, wanted))}"
+        return "No problems found"
 
     def _print(self, indent: int, text: Text) -> None:
         """Print an indented line; on a terminal, wrap it between words."""

@@ -11,19 +11,18 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mcp_launch.doctor.checks import not_approved, unmatched_policies
-from mcp_launch.doctor.live import client, evaluate, prepare
-from mcp_launch.doctor.live.client import DISCOVER, INITIALIZE
-from mcp_launch.doctor.live.evaluate import ProbedServer
+from mcp_launch.doctor.entries import explain_not_started
+from mcp_launch.doctor.live import conversation, judge, prepare
+from mcp_launch.doctor.live.conversation import DISCOVER, INITIALIZE
+from mcp_launch.doctor.live.judge import ProbedServer
 from mcp_launch.doctor.live.prepare import LaunchPool
-from mcp_launch.machine import known_secrets
+from mcp_launch.machine import known_secrets, remembered_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from mcp_launch.doctor.finding import Finding
-    from mcp_launch.doctor.live.client import Opening, Talk
-    from mcp_launch.doctor.progress import Progress
+    from mcp_launch.doctor.check import Finding
+    from mcp_launch.doctor.live.conversation import Opening, Talk
     from mcp_launch.machine.survey import Survey
     from mcp_launch.masking import Scrubber
 
@@ -32,15 +31,70 @@ _AT_ONCE = min(4, os.cpu_count() or 1)
 
 _OTHER = {DISCOVER: INITIALIZE, INITIALIZE: DISCOVER}
 
+# How many of the servers that are being started the status line names.
+_NAMED = 2
 
-def check(survey: Survey, progress: Progress) -> list[Finding]:
+
+class Progress:
+    """Counts the servers that are done. Servers are started by several threads."""
+
+    def __init__(
+        self, show: Callable[[str], None], update: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._show = show  # gets a line when a server is done
+        self._update = update  # gets what is being done now
+        self._total = 0
+        self._done = 0
+        self._running: list[str] = []
+        self._lock = threading.Lock()
+
+    def expect(self, count: int) -> None:
+        """Note how many servers will be started."""
+        self._total = count
+
+    def begin(self, label: str) -> None:
+        """Note that a server is being started."""
+        with self._lock:
+            self._running.append(label)
+            self._update_status()
+
+    def finish(self, label: str, result: str) -> None:
+        """Show the result of a server."""
+        with self._lock:
+            self._done += 1
+            self._leave(label)
+            self._show(f"{self._done} of {self._total}  {label}  {result}")
+
+    def finish_again(self, label: str, result: str) -> None:
+        """Show the result of a server that was started once more."""
+        with self._lock:
+            self._leave(label)
+            self._show(f"again  {label}  {result}")
+
+    def skip(self, label: str, why: str) -> None:
+        """Show that a server is not started."""
+        self._show(f"not started  {label}  {why}")
+
+    def _leave(self, label: str) -> None:
+        if label in self._running:
+            self._running.remove(label)
+        self._update_status()
+
+    def _update_status(self) -> None:
+        done = f"{self._done} of {self._total} done"
+        names = ", ".join(self._running[:_NAMED])
+        more = len(self._running) - _NAMED
+        others = f" and {more} more" if more > 0 else ""
+        self._update(f"{done}, starting {names}{others}" if names else done)
+
+
+def check_servers(survey: Survey, progress: Progress) -> list[Finding]:
     """Return what is wrong with the started servers."""
     scrubber = known_secrets.make_scrubber(survey)
     # A guardian may still be cleaning up in it when everything else is over.
     place = tempfile.TemporaryDirectory("-doctor", ignore_cleanup_errors=True)
     with _cleaning_up_on_signals(), place as home:
         launches = LaunchPool(home)
-        prepare.copy_trust(survey.state, home)
         servers = _list_servers(survey, home, scrubber, progress)
         progress.expect(len(servers))
         pool = ThreadPoolExecutor(_AT_ONCE)
@@ -65,8 +119,8 @@ def check(survey: Survey, progress: Progress) -> list[Finding]:
             launches.close()
             pool.shutdown(cancel_futures=True)
         # These launches have kept what the servers have told them, as all do.
-        unmatched = list(unmatched_policies.check(survey, home))
-    return [*evaluate.judge(servers), *unmatched]
+        survey.remembered = remembered_tools.read([survey.state, home])
+    return judge.judge(servers)
 
 
 @contextmanager
@@ -98,7 +152,7 @@ def _list_servers(
     found: dict[prepare.Start, ProbedServer] = {}
     for item in survey.servers:
         # If a host needs the user's consent to start a server, so do we.
-        why = not_approved.explain_not_started(survey, item)
+        why = explain_not_started(survey, item)
         why = why or prepare.explain_not_startable(survey, item)
         if why:
             label = f"{item.host.title}: {item.name}"
@@ -121,8 +175,8 @@ def _probe(server: ProbedServer, launches: LaunchPool) -> None:
 
 
 def _talk(server: ProbedServer, opening: Opening, launches: LaunchPool) -> Talk:
-    limit = client.SECOND_LIMIT if server.was_silent else client.ANSWER_LIMIT
-    return client.converse(server.start, opening, launches, clean=server.clean, limit=limit)
+    limit = conversation.SECOND_LIMIT if server.was_silent else conversation.ANSWER_LIMIT
+    return conversation.converse(server.start, opening, launches, clean=server.clean, limit=limit)
 
 
 def _probe_again(server: ProbedServer, launches: LaunchPool) -> None:
