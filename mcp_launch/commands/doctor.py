@@ -13,13 +13,12 @@ from mcp_launch.commands.output import print_json
 from mcp_launch.commands.screen import Screen
 from mcp_launch.config_files import backups
 from mcp_launch.doctor.filter import Filter, read_rules
-from mcp_launch.doctor.live import Progress
 from mcp_launch.doctor.profiles import read_ignored
 from mcp_launch.doctor.registry import examine
 from mcp_launch.doctor.report import Report
 from mcp_launch.doctor.report_text import ReportText
 from mcp_launch.doctor.wrapped import Wrapping, wrap_all
-from mcp_launch.errors import LaunchError, UsageError, printable, tell
+from mcp_launch.errors import LaunchError, UsageError, tell
 from mcp_launch.machine.survey import check_hosts, open_survey
 
 if TYPE_CHECKING:
@@ -71,16 +70,12 @@ def _examine(request: DoctorRequest, wanted: Filter, environ: Mapping[str, str])
 def _examine_live(survey: Survey) -> list[Finding]:
     """Return the findings with all servers started, and show the progress."""
     console = Screen(is_stderr=True)
-    with console.status("starting servers") as status:
-
-        def show(text: str) -> None:
+    with console.status("starting servers"):
+        return examine(
+            survey,
             # On a terminal, long lines wrap between words.
-            console.print(Text(printable(text), "dim"), soft_wrap=not console.is_terminal)
-
-        def update(text: str) -> None:
-            status.update(Text(printable(text)))
-
-        return examine(survey, Progress(show, update))
+            lambda line: console.print(Text(line, "dim"), soft_wrap=not console.is_terminal),
+        )
 
 
 def _show(console: Screen, report: Report, request: DoctorRequest) -> None:

@@ -12,7 +12,7 @@ from mcp_launch.launch import profile, sharing
 from mcp_launch.machine import units
 from mcp_launch.machine.preview import predict
 from mcp_launch.machine.subject import Subject
-from mcp_launch.machine.wrap_hint import FOR_EVERYONE, SHARED, find_reach
+from mcp_launch.machine.wrap_hint import find_reach
 from mcp_launch.protocol import get_member
 from mcp_launch.state import leases
 from mcp_launch.values import find_home_directory, shorten_home
@@ -100,35 +100,20 @@ def _find_wanted(survey: Survey, target: _Target) -> Profile | None:
 
 
 def _list_fixes(survey: Survey, remedy: _Remedy, targets: Iterable[_Target]) -> Iterator[str]:
-    """Return what applies a remedy: a command, or a profile in the user's file."""
-    commands: dict[str, list[str]] = {}
-    left: list[str] = []
+    """Return what applies a remedy: a command, or profiles in the user's file."""
+    wrapped: dict[str, None] = {}
+    left: dict[str, None] = {}
     for server, item in targets:
-        names = commands.setdefault(_choose_command(item), []) if item else left
-        if server.name not in names:
-            names.append(server.name)
-    for command, names in commands.items():
-        notes = [remedy.warning, FOR_EVERYONE if command.endswith(SHARED) else ""]
-        note = "; ".join(filter(None, notes))
-        yield (
-            f"{remedy.what}: {command}{shlex.join(names)} -- {remedy.option} {remedy.value}"
-            f"{f' ({note})' if note else ''}"
-        )
+        is_own = item is not None and find_reach(item) == "own"
+        (wrapped if is_own else left)[server.name] = None
+    note = f" ({remedy.warning})" if remedy.warning else ""
+    if wrapped:
+        command = f"mcp-launch wrap {shlex.join(wrapped)} -- {remedy.option} {remedy.value}"
+        yield f"{remedy.what}: {command}{note}"
     if left:
-        key, tables = remedy.option.removeprefix("--"), map(profile.name_table, left)
+        key, tables = remedy.option.removeprefix("--"), ", ".join(map(profile.name_table, left))
         path = profile.locate_user_file(survey.environ)
-        yield (
-            f'{remedy.what}: write {key} = "{remedy.value}" under {", ".join(tables)} in '
-            f"{path}{f' ({remedy.warning})' if remedy.warning else ''}"
-        )
-
-
-def _choose_command(item: Item) -> str:
-    """Return the beginning of the command that changes an entry."""
-    reach = find_reach(item)
-    if reach == "file":
-        return f"mcp-launch wrap --file {shlex.quote(item.file.path)} "
-    return f"mcp-launch wrap {SHARED if reach == 'shared' else ''}"
+        yield f'{remedy.what}: write {key} = "{remedy.value}" under {tables} in {path}{note}'
 
 
 class _Idle(NamedTuple):

@@ -11,26 +11,22 @@ from mcp_launch.doctor.filter import CodeRule, read_rule
 from mcp_launch.documents import toml
 from mcp_launch.documents.positions import Unreadable, locate_path
 from mcp_launch.errors import (
-    Contradiction,
     FileRefused,
     InFile,
-    LaunchError,
     ProfileRefused,
     UsageError,
     printable,
     suggest,
 )
-from mcp_launch.launch import options, profile, profile_file, sharing
+from mcp_launch.launch import profile, profile_file
 from mcp_launch.launch.profile_policies import GLOBS
 from mcp_launch.machine.remembered_tools import RememberedTools
 from mcp_launch.machine.subject import Subject
-from mcp_launch.state.profile_cache import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from mcp_launch.documents.positions import Path, Spot
-    from mcp_launch.machine.preview import Preview
     from mcp_launch.machine.survey import Survey
 
 
@@ -83,9 +79,8 @@ def check_user_file(survey: Survey) -> Iterator[Finding]:
 
     A profile may say what a server must not get, so mcp-launch does not guess. While the whole file
     is invalid, no wrapped server starts, in any host; a mistake in one server's table stops that
-    server. Two keys may contradict each other, in one table or in a server's and `[defaults]`: then
-    only the servers that have both do not start. What is wrong in `[doctor] ignore` stops no
-    server, but is left out, so the findings that it should hide are reported.
+    server. What is wrong in `[doctor] ignore` stops no server, but is left out, so the findings
+    that it should hide are reported.
 
     Go to the line in the finding; its fix suggests the closest valid key or value. For a file that
     others can write: `chmod go-w ~/.config/mcp-launch/config.toml`. Then check what a server gets
@@ -101,7 +96,7 @@ def check_user_file(survey: Survey) -> Iterator[Finding]:
         file = _read(survey)
         found: dict[str, InFile] = dict(file.refused) if file else {}
     except (FileRefused, ProfileRefused) as refused:
-        file, found = None, {"": refused}
+        found = {"": refused}
     for server, error in found.items():
         whom = f"{server} does not start" if server else "no wrapped server starts"
         path = profile.locate_user_file(survey.environ)
@@ -111,90 +106,9 @@ def check_user_file(survey: Survey) -> Iterator[Finding]:
             f"{error.without_place}; until this is fixed, {whom}",
             error.fix,
         )
-    if file is not None:
-        yield from _find_contradictions(file)
     for rule in _walk_ignored(survey):
         if isinstance(rule, Finding):
             yield rule
-
-
-class _PlacedTable(NamedTuple):
-    """One table of the file, and where it is."""
-
-    file: _ProfileFile
-    where: Path
-    facts: dict[str, Any]
-
-    def has(self, key: str) -> bool:
-        """Return whether the file has this key in this table."""
-        return (*self.where, key) in self.file.spots
-
-    def __str__(self) -> str:
-        """Return the name of the table."""
-        return f"[{'.'.join(map(str, self.where))}]"
-
-
-def _find_contradictions(file: _ProfileFile) -> Iterator[Finding]:
-    """Find tables with keys that contradict each other, or those of `[defaults]`."""
-    defaults = []
-    if file.defaults is not None:
-        defaults = [_PlacedTable(file, ("defaults",), file.defaults)]
-        yield from _check_keys(defaults, "")
-    for name, facts in file.servers.items():
-        yield from _check_keys([*defaults, _PlacedTable(file, ("servers", name), facts)], name)
-
-
-def _check_keys(tables: list[_PlacedTable], server: str) -> Iterator[Finding]:
-    """Report what the last of some tables contradicts, in itself or in the one before it."""
-    records = [Record(one.facts) for one in tables]
-    try:
-        wanted = profile.read_options([], records)
-    except LaunchError:
-        return  # another finding
-    found = _find_clash(wanted, records)
-    if found is None:
-        return
-    first, second, why = found
-    own = tables[-1]
-    places = {
-        key: next((one for one in reversed(tables) if one.has(key)), own) for key in (first, second)
-    }
-    if own not in places.values():
-        return  # reported for the table that has both
-    key = second if places[second] is own else first
-    names = " and ".join(f"`{one}` of {place}" for one, place in places.items())
-    fix = f'remove `{second}`, or write share = "off"'
-    yield Finding(
-        "ML013",
-        own.file.point(server, (*own.where, key)),
-        f"{names} contradict each other: {why}; a server with both does not start",
-        fix if first == "share" else f"remove `{first}`, or `{second}`",
-    )
-
-
-def _find_clash(wanted: profile.Profile, records: list[Record]) -> tuple[str, str, str] | None:
-    """Return two keys that contradict each other, and why; None: there are none."""
-    if clash := sharing.find_clash(wanted):
-        return "share", *clash
-    policies = {key for one in records for key, value in one.policies.items() if value}
-    if wanted.direct and policies:
-        key = "arguments" if policies == {"arguments"} else "tools"
-        return "direct", key, "with `direct` nobody reads the calls"
-    return None
-
-
-def is_contradiction_of_profile(launch: Preview) -> bool:
-    """Return whether the profiles of a launch contradict each other alone, which is ML013."""
-    environ = launch.situation.environ
-    around = {name: text for name, text in environ.items() if not options.is_own_variable(name)}
-    try:
-        words = ["--server", launch.server, "--", "x"]
-        sharing.check(profile.load(words, around, is_launch=False))
-    except Contradiction:
-        return bool(launch.server)
-    except LaunchError:
-        return False
-    return False
 
 
 def read_ignored(survey: Survey) -> tuple[CodeRule, ...]:

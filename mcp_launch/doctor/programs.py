@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 # Programs whose first argument may be a file.
 _TAKE_A_FILE = re.compile(r"(python[\d.]*|node|nodejs|ruby|perl|sh|bash|zsh)$")
 
+# Directories of version managers, in which a path goes with a version, or with a shell.
+_MANAGED = re.compile(r"/\.?(nvm|fnm|volta|mise|asdf|pyenv|rbenv)(?:/|_multishells/)")
+
 # The endings that Node tries for a name.
 _ENDINGS = ("", ".js", ".mjs", ".cjs", "/package.json", "/index.js")
 
@@ -44,12 +47,12 @@ def check_command(survey: Survey, item: Item) -> Iterator[Finding]:
       was started before `PATH` was changed. Write its absolute path (`command -v npx`), or set
       `PATH` in the entry's `env` if it needs others beside it, as `npx` needs `node`. Then restart
       the host or, for Codex, end the daemon that the finding names.
-    * The path belongs to one version of a version manager, and that version is gone, or a shim has
-      no version for that directory. Use a path that stays the same.
+    * The path belongs to one version of a version manager, and that version is gone. Use a path
+      that stays the same.
     * The whole command line is in `command`, or the path has `~` or `$HOME`, which hosts do not
       expand.
     * The file is not executable (`chmod +x`), its interpreter is gone, its first line is wrong, or
-      it is for another system, processor or C library.
+      it is for another system or C library.
     """
     launch = predict(survey, item)
     situation = launch.situation
@@ -83,7 +86,6 @@ class _Search:
         self.path = environ.get("PATH", "")
         self.places = places
         self.subject = subject
-        self.system = runnable.find_system(survey.site.platform)
 
     def check_program(self, name: str) -> Iterator[Finding]:
         """Find a program, and check it."""
@@ -100,7 +102,7 @@ class _Search:
             except LaunchError as error:
                 refused = refused if isinstance(refused, NotExecutable) else error
             else:
-                yield from self._check_found(name, file, place)
+                yield from self._check_found(file)
                 return
         if refused is not None:
             yield self._refuse(name, refused)
@@ -117,16 +119,12 @@ class _Search:
             subject = self.item.point(*_find_key(self.item, file))
             yield Finding("ML201", subject, problem + where, "correct the path, or build it")
 
-    def _check_found(self, name: str, file: str, place: str) -> Iterator[Finding]:
+    def _check_found(self, file: str) -> Iterator[Finding]:
         """Report what is wrong with a program that was found."""
         has_shell = self.item.is_wrapped or not self.item.host.quirks.starts_without_shell
-        fault = runnable.find_fault(file, self.path, self.system, has_shell=has_shell)
+        fault = runnable.find_fault(file, self.path, self.survey.site.platform, has_shell=has_shell)
         if fault:
             yield Finding("ML201", self.subject, fault.problem, fault.fix)
-        why = runnable.explain_shim_failure(file, place, self.environ, self.survey.site.home)
-        if why:
-            fix = f"install it there, or replace {name} with the path of the program itself"
-            yield Finding("ML201", self.subject, f"{file} would find no program: {why}", fix)
 
     def _refuse(self, name: str, refused: LaunchError) -> Finding:
         """Return the finding that no program was found, or none that is executable."""
@@ -142,8 +140,10 @@ class _Search:
             fix = f"write {whole if whole != name else 'its path'}"
             return Finding("ML201", self.subject, problem, fix)
         if "/" in name:
-            manager = runnable.find_manager(name)
-            fix = f"write a path that {manager} keeps when versions come and go" if manager else ""
+            manager = _MANAGED.search(name)
+            fix = (
+                f"write a path that {manager[1]} keeps when versions come and go" if manager else ""
+            )
             return Finding("ML201", self.subject, refused.problem, fix or refused.fix)
         problem = f"{name} is not on the PATH that {title} gives ({shorten_path(self.path)})"
         elsewhere = self._find_in_shell(name)
@@ -201,7 +201,7 @@ class _Search:
 
     def _explain(self, name: str, elsewhere: str) -> str:
         # With its path alone, npx would not find its node.
-        fault = runnable.find_fault(elsewhere, self.path, self.system, has_shell=True)
+        fault = runnable.find_fault(elsewhere, self.path, self.survey.site.platform, has_shell=True)
         if fault:
             directory = os.path.dirname(elsewhere)
             return f"set PATH in the entry's variables to {directory}:{self.path}"  # to be copied

@@ -23,7 +23,6 @@ from mcp_launch.machine.subject import Subject
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from mcp_launch.doctor.live import Progress
     from mcp_launch.machine.survey import Survey
 
 # What the codes of a group are about, by how they begin.
@@ -43,13 +42,13 @@ def find_codes(prefix: str = "") -> list[str]:
     return sorted(code for code in CHECKS if code.startswith(wanted))
 
 
-def examine(survey: Survey, progress: Progress | None = None) -> list[Finding]:
+def examine(survey: Survey, show: Callable[[str], None] | None = None) -> list[Finding]:
     """Return all findings, in the order in which they are shown.
 
-    With `progress`, the servers are started first: that may take a minute, and what runs should be
-    as it is afterwards.
+    With `show`, the servers are started, and it gets a line when one is done. They come first: that
+    may take a minute, and what runs should be as it is afterwards.
     """
-    started = _run(live.check_servers, Subject(), survey, progress) if progress else []
+    started = _run(live.check_servers, Subject(), survey, show) if show else []
     found: list[Finding] = []
     for check in _list_checks("machine"):
         found += _run(check, Subject(), survey)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mcp_launch import __version__
 from mcp_launch.doctor.check import LEVELS
 from mcp_launch.doctor.filter import INCOMPLETE
-from mcp_launch.doctor.running import list_hosts, list_ownerless
 from mcp_launch.errors import printable
-from mcp_launch.machine import installed_hosts, known_secrets, units
+from mcp_launch.machine import installed_hosts, known_secrets
 from mcp_launch.machine.entry_state import classify
 
 if TYPE_CHECKING:
@@ -18,10 +17,7 @@ if TYPE_CHECKING:
     from mcp_launch.doctor.check import Finding
     from mcp_launch.doctor.filter import Filter
     from mcp_launch.machine.entry_state import Kind
-    from mcp_launch.machine.process_snapshot import Server
-    from mcp_launch.machine.running import HostProcess, Session
     from mcp_launch.machine.survey import Item, Survey
-    from mcp_launch.machine.units import Memory
 
 # The version of the JSON format.
 VERSION = 1
@@ -65,8 +61,6 @@ class Report:
                 {"code": one.code, "subject": _describe_subject(one)} for one in self.ignored
             ],
             "hosts": list(self.describe_hosts()),
-            "entries": [_describe_entry(item) for item in self.survey.items],
-            "memory": [_describe_share(share) for share in list_memory(self.survey)],
             "servers": len(self.survey.servers),
         }
         return self._scrubber.clean_all(report)
@@ -111,69 +105,5 @@ def _describe_subject(finding: Finding) -> dict[str, Any]:
     return {name: value for name, value in finding.subject._asdict().items() if value}
 
 
-def _describe_entry(item: Item) -> dict[str, Any]:
-    return {
-        "host": item.host.name,
-        "server": item.name,
-        "scope": item.scope,
-        "file": item.file.path,
-        "kind": classify(item).kind,
-        "why_not": item.why_not or None,
-        "is_wrapped": item.is_wrapped,
-    }
-
-
 def _name_all(items: list[Item], kind: Kind) -> list[str]:
     return [item.name for item in items if classify(item).kind == kind]
-
-
-def _describe_share(share: Share) -> dict[str, Any]:
-    memory = {"bytes": share.memory.amount, "kind": share.memory.kind}
-    return share._asdict() | {"memory": memory}
-
-
-class Share(NamedTuple):
-    """The memory of one server, with its host and session."""
-
-    host: str
-    session: str
-    server: str
-    memory: Memory
-    shared_by: int = 1  # how many sessions have this server
-
-
-def list_memory(survey: Survey) -> list[Share]:
-    """Return the memory of every server, by host and session; a shared one is listed once."""
-    running = [
-        (host, session, server)
-        for host in list_hosts(survey)
-        for session in host.sessions
-        for server in session.servers
-    ]
-    rows: dict[object, list[tuple[HostProcess, Session, Server]]] = {}
-    for row in running:
-        rows.setdefault(row[2].shared_as or id(row[2]), []).append(row)
-    # A server without memory has ended in the meantime.
-    shares = [one for alike in rows.values() if (one := _join(alike)).memory.amount]
-    left = [
-        Share("no host", "", str(one), one.memory)
-        for one in list_ownerless(survey)
-        if one.memory.amount
-    ]
-    return shares + left
-
-
-def _join(alike: list[tuple[HostProcess, Session, Server]]) -> Share:
-    """Return one server, which may be in the rows of several sessions."""
-    host, session, server = alike[0]
-    whose = printable(session.id) if len(alike) == 1 else ""
-    # What the sessions have of their own are their launchers.
-    memory = units.add_up(server.memory for _, _, server in alike)
-    return Share(str(host), whose, _name(server), memory, len(alike))
-
-
-def _name(server: Server) -> str:
-    """Return a server's name, with its process if it has one."""
-    if server.launch is not None and server.is_absent:
-        return f"{printable(server.name)} ({server.launch.server_state})"
-    return str(server)

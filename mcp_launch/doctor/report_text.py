@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from mcp_launch.doctor.check import LEVELS
-from mcp_launch.doctor.report import list_memory
+from mcp_launch.doctor.running import list_hosts
 from mcp_launch.doctor.source_line import SourceLines
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine import units
+from mcp_launch.machine.running import count_shared_once, list_distinct
 from mcp_launch.machine.wrap_hint import SHARED
 from mcp_launch.values import shorten_home
 
@@ -159,18 +160,17 @@ class ReportText:
         return survey.hosts if survey.is_narrowed else []
 
     def _show_memory(self) -> None:
-        shares = list_memory(self._report.survey)
-        if shares:
+        """Show what runs now; a server that several sessions share is counted once."""
+        hosts = list_hosts(self._report.survey)
+        if hosts:
             self._console.print()
             self._print(0, Text("Running now", "bold"))
-        for host, of_host in groupby(shares, lambda share: share.host):
-            self._print(2, Text(self._clean(host), "bold"))
-            for share in of_host:
-                suffix = f" for {share.session}" if share.session else ""
-                suffix += f", shared by {share.shared_by}" if share.shared_by > 1 else ""
+        for host in count_shared_once(hosts):
+            self._print(2, Text(self._clean(str(host)), "bold"))
+            for server in list_distinct(host.servers):
                 # As in `ps`, which says only what is not PSS.
-                memory = str(share.memory).removesuffix(" PSS")
-                self._print(4, Text(self._clean(f"{share.server}{suffix}: {memory}")))
+                memory = str(server.memory).removesuffix(" PSS")
+                self._print(4, Text(self._clean(f"{server}: {memory}")))
 
     def _sum_up(self) -> Text:
         """Return how many findings are shown, the worst codes, and what to do next."""

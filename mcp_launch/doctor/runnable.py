@@ -1,4 +1,4 @@
-"""Why a program that exists would not run: its first line, its machine, or its version manager.
+"""Why a program that exists would not run: its first line, or its kind.
 
 The system's error ("No such file or directory" for a file that exists) explains nothing, and
 hosts do not even show that. Only what is certain is reported.
@@ -7,19 +7,13 @@ hosts do not even show that. Only what is certain is reported.
 from __future__ import annotations
 
 import os
-import platform
-import re
 import shlex
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mcp_launch.errors import LaunchError
 from mcp_launch.launch import plan
 from mcp_launch.system import linux
-from mcp_launch.values import walk_upward
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # How many levels of interpreters Linux follows.
 _DEPTH = 4
@@ -30,51 +24,23 @@ _PARTS_SHOWN = 3
 
 _BOM = b"\xef\xbb\xbf"
 
-
 # How much of a file to read: its headers, and the part in which an ELF file names its loader.
 _HEAD = 4096
 
-_ELF, _WINDOWS = b"\x7fELF", b"MZ"
-_MACHO = (b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
-_OF_PLATFORMS = {"linux": (_ELF,), "darwin": _MACHO}
-
-_ELF_MACHINES = {3: "i386", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
-_MACHO_MACHINES = {0x01000007: "x86_64", 0x0100000C: "aarch64"}
-_SPELLINGS = {"amd64": "x86_64", "arm64": "aarch64", "i686": "i386"}
-
-# Machines that also run programs of another one: of their predecessor, or on Macs with Rosetta.
-_ALSO_RUN = {
-    ("linux", "x86_64"): "i386",
-    ("linux", "aarch64"): "arm",
-    ("darwin", "aarch64"): "x86_64",
+# How the programs of a platform begin.
+_BINARIES = {
+    b"\x7fELF": ("linux", "Linux"),
+    b"MZ": ("win32", "Windows"),
+    b"\xcf\xfa\xed\xfe": ("darwin", "macOS"),
+    b"\xca\xfe\xba\xbe": ("darwin", "macOS"),
 }
 
 # The interpreters for foreign programs; in WSL it is Windows.
 _EMULATORS = ("qemu", "WSLInterop", "rosetta", "wine")
 
-# Shorter than any header.
-_TOO_SHORT = 64
-
-# The type of the ELF segment that names the loader.
+# The type of the ELF segment that names the loader, and the size of the entry that says so.
 _PT_INTERP = 3
-
-
-_SHIM = re.compile(r"/\.?(pyenv|rbenv|asdf)/shims/")
-
-# Directories of version managers, in which a path may be gone with a version, or with a shell.
-_MANAGED = re.compile(r"/\.?(nvm|fnm|volta|mise|asdf|pyenv|rbenv)(?:/|_multishells/)")
-
-# The files that choose a version for a directory and those below it.
-_CHOOSING = {"pyenv": ".python-version", "rbenv": ".ruby-version", "asdf": ".tool-versions"}
-_OF_ASDF = (".tool-versions", ".asdfrc")
-
-
-class System(NamedTuple):
-    """What programs must be built for."""
-
-    platform: str
-    machine: str
-    has_emulators: bool = False
+_SEGMENT = 56
 
 
 class Fault(NamedTuple):
@@ -93,15 +59,8 @@ def shorten_path(path: str) -> str:
     return f"{os.pathsep.join(parts[:_PARTS_SHOWN])} and {rest} more"
 
 
-def find_system(name: str) -> System:
-    """Return this system, by the name of its platform."""
-    machine = platform.machine().lower()
-    has_emulators = any(one.startswith(_EMULATORS) for one in linux.list_foreign_formats())
-    return System(name, _SPELLINGS.get(machine, machine), has_emulators)
-
-
 def find_fault(
-    file: str, path: str, system: System, *, has_shell: bool, depth: int = 0
+    file: str, path: str, platform: str, *, has_shell: bool, depth: int = 0
 ) -> Fault | None:
     """Return why a file cannot be run with this PATH; None if it probably can.
 
@@ -113,13 +72,40 @@ def find_fault(
     except OSError:
         return None  # it may still be executable
     if head.startswith(b"#!"):
-        return _find_fault_of_line(file, head) or _follow(file, head, path, system, depth)
-    if _is_binary(head):
-        return _find_fault_of_binary(file, head, system)
-    return _find_fault_of_text(file, head, has_shell=has_shell)
+        return _check_first_line(file, head) or _follow(file, head, path, platform, depth)
+    for beginning, (its_platform, name) in _BINARIES.items():
+        if head.startswith(beginning):
+            return _check_binary(file, head, name, is_own=its_platform == platform)
+    return _check_text(file, head, has_shell=has_shell)
 
 
-def _find_fault_of_text(file: str, head: bytes, *, has_shell: bool) -> Fault | None:
+def _check_binary(file: str, head: bytes, name: str, *, is_own: bool) -> Fault | None:
+    if any(one.startswith(_EMULATORS) for one in linux.list_foreign_formats()):
+        return None
+    if not is_own:
+        return Fault(f"{file} is a program for {name}", "install the one for this machine")
+    loader = _read_loader(head)
+    if loader and not os.path.exists(loader):
+        problem = f"{file} needs {loader}, which this system does not have"
+        return Fault(problem, "install the one for this system's C library (glibc or musl)")
+    return None
+
+
+def _read_loader(head: bytes) -> str:
+    """Return the loader of a 64-bit ELF file; "" if it has none, or it is unclear."""
+    if not head.startswith(b"\x7fELF\x02\x01") or len(head) < _HEAD:
+        return ""
+    (offset,) = struct.unpack_from("<Q", head, 32)
+    size, count = struct.unpack_from("<HH", head, 54)
+    for at in range(offset, min(offset + size * count, _HEAD - _SEGMENT), max(size, 1)):
+        kind, _, begin = struct.unpack_from("<IIQ", head, at)
+        if kind == _PT_INTERP and begin < _HEAD:
+            name, end, _ = head[begin:].partition(b"\0")
+            return name.decode("utf-8", "replace") if end else ""
+    return ""
+
+
+def _check_text(file: str, head: bytes, *, has_shell: bool) -> Fault | None:
     if not head:
         return Fault(f"{file} is empty", "reinstall it")
     if head.startswith(_BOM + b"#!"):
@@ -133,7 +119,7 @@ def _find_fault_of_text(file: str, head: bytes, *, has_shell: bool) -> Fault | N
     )
 
 
-def _find_fault_of_line(file: str, head: bytes) -> Fault | None:
+def _check_first_line(file: str, head: bytes) -> Fault | None:
     """Check the first line of a script, but not yet the interpreter that it names."""
     line = _read_line(head)
     interpreter = line.split()[0] if line.split() else ""
@@ -163,23 +149,23 @@ def _read_line(head: bytes) -> str:
     return head.split(b"\n")[0][2:].decode("utf-8", "replace")
 
 
-def _follow(file: str, head: bytes, path: str, system: System, depth: int) -> Fault | None:
+def _follow(file: str, head: bytes, path: str, platform: str, depth: int) -> Fault | None:
     """Check the interpreter that the first line of a script names."""
     line = _read_line(head).strip()
     interpreter = line.split()[0]
     if os.path.basename(interpreter) == "env":
-        return _find_fault_of_env(file, line[len(interpreter) :].strip(), path, system)
+        return _check_env(file, line[len(interpreter) :].strip(), path, platform)
     if depth >= _DEPTH:
         return None
-    return find_fault(interpreter, path, system, has_shell=False, depth=depth + 1)
+    return find_fault(interpreter, path, platform, has_shell=False, depth=depth + 1)
 
 
-def _find_fault_of_env(file: str, rest: str, path: str, system: System) -> Fault | None:
+def _check_env(file: str, rest: str, path: str, platform: str) -> Fault | None:
     """Check the program that `env` should start."""
     words = rest.split()
     if rest.startswith("-S"):
         words = rest[2:].split()
-    elif len(words) > 1 and system.platform == "linux":
+    elif len(words) > 1 and platform == "linux":
         # On Linux all that follows is one word; macOS splits it.
         problem = f'the first line of {file} makes env look for a single program "{rest}"'
         return Fault(problem, f"change it to #!/usr/bin/env -S {rest}")
@@ -196,117 +182,3 @@ def _find_fault_of_env(file: str, rest: str, path: str, system: System) -> Fault
             f"{name} as the command, with {file} as its first argument",
         )
     return None
-
-
-def _is_binary(head: bytes) -> bool:
-    """Return whether a file is a compiled program, for any machine."""
-    return head.startswith((_ELF, _WINDOWS, *_MACHO))
-
-
-def _find_fault_of_binary(file: str, head: bytes, system: System) -> Fault | None:
-    """Return why a program does not run here; None if it probably does."""
-    if system.has_emulators or system.platform not in _OF_PLATFORMS:
-        return None
-    fix = "install the one for this machine"
-    if not head.startswith(_OF_PLATFORMS[system.platform]):
-        return Fault(f"{file} is a program for {_name_platform(head)}", fix)
-    machines = _list_machines(head)
-    also = _ALSO_RUN.get((system.platform, system.machine), "")
-    if machines and not machines & {system.machine, also}:
-        names = " and ".join(sorted(machines))
-        return Fault(f"{file} is a program for {names}, but this machine is {system.machine}", fix)
-    loader = _read_loader(head)
-    if loader and not os.path.exists(loader):
-        problem = f"{file} needs {loader}, which this system does not have"
-        return Fault(problem, "install the one for this system's C library (glibc or musl)")
-    return None
-
-
-def _name_platform(head: bytes) -> str:
-    if head.startswith(_WINDOWS):
-        return "Windows"
-    return "Linux" if head.startswith(_ELF) else "macOS"
-
-
-def _list_machines(head: bytes) -> set[str]:
-    """Return the machines that a program is for; empty if unclear."""
-    if len(head) < _TOO_SHORT:
-        return set()
-    if head.startswith(_ELF):
-        order = "<" if head[5] == 1 else ">"
-        known, numbers = _ELF_MACHINES, struct.unpack_from(f"{order}H", head, 18)
-    elif head.startswith(_MACHO[0]):
-        known, numbers = _MACHO_MACHINES, struct.unpack_from("<I", head, 4)
-    else:
-        # One file for several machines: their number, then 20 bytes about each.
-        count = min(struct.unpack_from(">I", head, 4)[0], 2)
-        parts = [struct.unpack_from(">I", head, 8 + 20 * at)[0] for at in range(count)]
-        known, numbers = _MACHO_MACHINES, tuple(parts)
-    return {known[number] for number in numbers} if set(numbers) <= set(known) else set()
-
-
-def _read_loader(head: bytes) -> str:
-    """Return the loader of a 64-bit ELF file; "" if it has none, or it is unclear."""
-    if not head.startswith(_ELF + b"\x02\x01") or len(head) < _HEAD:
-        return ""
-    (offset,) = struct.unpack_from("<Q", head, 32)
-    size, count = struct.unpack_from("<HH", head, 54)
-    for at in range(offset, min(offset + size * count, _HEAD - _TOO_SHORT), max(size, 1)):
-        kind, _, begin = struct.unpack_from("<IIQ", head, at)
-        if kind == _PT_INTERP and begin < _HEAD:
-            name, end, _ = head[begin:].partition(b"\0")
-            return name.decode("utf-8", "replace") if end else ""
-    return ""
-
-
-def find_manager(path: str) -> str:
-    """Return the version manager in whose directory a path is; "" if in none."""
-    found = _MANAGED.search(path)
-    return found.group(1) if found else ""
-
-
-def explain_shim_failure(file: str, place: str, environ: Mapping[str, str], home: str) -> str:
-    """Return why a shim would fail in a directory; "" if it may work."""
-    found = _SHIM.search(file)
-    if not found:
-        return ""
-    manager = found.group(1)
-    chosen = _find_above(place, _CHOOSING[manager])
-    if manager == "asdf":
-        # Its settings may name other files that choose a version.
-        is_set = chosen or any(os.path.exists(f"{home}/{name}") for name in _OF_ASDF)
-        is_configured = is_set or any(name.startswith("ASDF_") for name in environ)
-        return "" if is_configured else f"asdf has no version for {place}, and no global one"
-    root = file[: found.end() - len("/shims/")]
-    text = environ.get(f"{manager.upper()}_VERSION") or _read(chosen or f"{root}/version")
-    versions = re.findall(r"[^\s:#]+", text)
-    name = os.path.basename(file)
-    if not versions or "system" in versions or any(_has(root, one, name) for one in versions):
-        return ""
-    return (
-        f"{manager} chooses {' and '.join(versions)} for {place}"
-        f"{f' ({chosen})' if chosen else ''}, which has no {name}"
-    )
-
-
-def _find_above(place: str, name: str) -> str:
-    files = (os.path.join(directory, name) for directory in walk_upward(place))
-    return next(filter(os.path.isfile, files), "")
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8") as file:
-            return file.read(1000)
-    except (OSError, ValueError):
-        return ""
-
-
-def _has(root: str, version: str, name: str) -> bool:
-    """Return whether a version has a program; `3.11` may mean any 3.11.x."""
-    try:
-        installed = os.listdir(f"{root}/versions")
-    except OSError:
-        return True  # kept somewhere else
-    meant = [one for one in installed if one == version or one.startswith(f"{version}.")]
-    return any(os.path.exists(f"{root}/versions/{one}/bin/{name}") for one in meant)

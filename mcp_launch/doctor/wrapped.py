@@ -18,8 +18,7 @@ from mcp_launch.config_files import (
 )
 from mcp_launch.config_files.planned_changes import Wish
 from mcp_launch.doctor.check import Finding, Repair, check
-from mcp_launch.doctor.profiles import is_contradiction_of_profile
-from mcp_launch.errors import Contradiction, FileRefused, LaunchError, ProfileRefused
+from mcp_launch.errors import FileRefused, ProfileRefused
 from mcp_launch.launch import dotenv
 from mcp_launch.machine import host_environment
 from mcp_launch.machine.preview import predict
@@ -184,12 +183,12 @@ def check_stopping_variables(survey: Survey, item: Item) -> Iterator[Finding]:
 def check_refused(survey: Survey, item: Item) -> Iterator[Finding]:
     """The entry is wrapped, and `mcp-launch run` would stop before it starts the server.
 
-    An option is invalid or contradicts another one, a dotenv file or a directory does not exist, or
-    `--strict` refuses the place; or the word `run` is missing after `mcp-launch`. The server does
-    not start in any session. The host gets the reason as the answer to its first request, but not
-    every host shows it; `mcp-launch logs` has it, too. Options were edited by hand and misspelled,
-    or stand after the server's command, where they belong to the server; or a file was not created
-    on this machine.
+    An option is invalid, or contradicts another one or its profile, a dotenv file or a directory
+    does not exist, or `--strict` refuses the place; or the word `run` is missing after
+    `mcp-launch`. The server does not start in any session. The host gets the reason as the answer
+    to its first request, but not every host shows it; `mcp-launch logs` has it, too. Options were
+    edited by hand and misspelled, or stand after the server's command, where they belong to the
+    server; or a file was not created on this machine.
 
     Follow the fix in the finding. `wrap` checks options before it writes them, so it is the safer
     way to change one: `mcp-launch wrap docs -- --cwd project_root`. `mcp-launch env docs` shows
@@ -203,18 +202,12 @@ def check_refused(survey: Survey, item: Item) -> Iterator[Finding]:
     if not launch.situation.is_launched:
         return
     refused, wanted = launch.refused, launch.profile
-    if refused is not None and not _is_of_profile(launch, refused):
+    # What is wrong in the user's own file is ML013.
+    if refused is not None and not isinstance(refused, ProfileRefused):
         yield _refuse(item, refused.problem, refused.fix)
     if wanted is not None:
         yield from _check_dotenv(item, launch, wanted)
         yield from _check_place(item, launch, wanted)
-
-
-def _is_of_profile(launch: Preview, refused: LaunchError) -> bool:
-    """Return whether the cause is the user's own file: ML013."""
-    if isinstance(refused, Contradiction):
-        return is_contradiction_of_profile(launch)
-    return isinstance(refused, ProfileRefused)
 
 
 def _refuse(item: Item, problem: str, fix: str) -> Finding:

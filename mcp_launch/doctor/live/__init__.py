@@ -31,90 +31,28 @@ _AT_ONCE = min(4, os.cpu_count() or 1)
 
 _OTHER = {DISCOVER: INITIALIZE, INITIALIZE: DISCOVER}
 
-# How many of the servers that are being started the status line names.
-_NAMED = 2
 
-
-class Progress:
-    """Counts the servers that are done. Servers are started by several threads."""
-
-    def __init__(
-        self, show: Callable[[str], None], update: Callable[[str], None] = lambda _: None
-    ) -> None:
-        self._show = show  # gets a line when a server is done
-        self._update = update  # gets what is being done now
-        self._total = 0
-        self._done = 0
-        self._running: list[str] = []
-        self._lock = threading.Lock()
-
-    def expect(self, count: int) -> None:
-        """Note how many servers will be started."""
-        self._total = count
-
-    def begin(self, label: str) -> None:
-        """Note that a server is being started."""
-        with self._lock:
-            self._running.append(label)
-            self._update_status()
-
-    def finish(self, label: str, result: str) -> None:
-        """Show the result of a server."""
-        with self._lock:
-            self._done += 1
-            self._leave(label)
-            self._show(f"{self._done} of {self._total}  {label}  {result}")
-
-    def finish_again(self, label: str, result: str) -> None:
-        """Show the result of a server that was started once more."""
-        with self._lock:
-            self._leave(label)
-            self._show(f"again  {label}  {result}")
-
-    def skip(self, label: str, why: str) -> None:
-        """Show that a server is not started."""
-        self._show(f"not started  {label}  {why}")
-
-    def _leave(self, label: str) -> None:
-        if label in self._running:
-            self._running.remove(label)
-        self._update_status()
-
-    def _update_status(self) -> None:
-        done = f"{self._done} of {self._total} done"
-        names = ", ".join(self._running[:_NAMED])
-        more = len(self._running) - _NAMED
-        others = f" and {more} more" if more > 0 else ""
-        self._update(f"{done}, starting {names}{others}" if names else done)
-
-
-def check_servers(survey: Survey, progress: Progress) -> list[Finding]:
-    """Return what is wrong with the started servers."""
+def check_servers(survey: Survey, show: Callable[[str], None]) -> list[Finding]:
+    """Return what is wrong with the started servers; `show` gets a line when one is done."""
     scrubber = known_secrets.make_scrubber(survey)
     # A guardian may still be cleaning up in it when everything else is over.
     place = tempfile.TemporaryDirectory("-doctor", ignore_cleanup_errors=True)
     with _cleaning_up_on_signals(), place as home:
         launches = LaunchPool(home)
-        servers = _list_servers(survey, home, scrubber, progress)
-        progress.expect(len(servers))
+        servers = _list_servers(survey, home, scrubber, show)
         pool = ThreadPoolExecutor(_AT_ONCE)
-
-        def probe_one(server: ProbedServer) -> None:
-            progress.begin(server.label)
-            _probe(server, launches)
-
         try:
-            probes = {pool.submit(probe_one, server): server for server in servers}
-            for probe in as_completed(probes):
+            probes = {pool.submit(_probe, server, launches): server for server in servers}
+            for done, probe in enumerate(as_completed(probes), 1):
                 probe.result()
-                progress.finish(probes[probe].label, probes[probe].describe())
+                server = probes[probe]
+                show(f"{done} of {len(servers)}  {server.label}  {server.describe()}")
             for server in servers:
                 if server.deserves_another_look():
                     first = server.describe()
-                    progress.begin(server.label)
                     _probe_again(server, launches)
                     result = f"{server.describe()} (its second start; the first: {first})"
-                    progress.finish_again(server.label, result)
+                    show(f"again  {server.label}  {result}")
         finally:
             launches.close()
             pool.shutdown(cancel_futures=True)
@@ -146,7 +84,7 @@ def _cleaning_up_on_signals() -> Iterator[None]:
 
 
 def _list_servers(
-    survey: Survey, home: str, scrubber: Scrubber, progress: Progress
+    survey: Survey, home: str, scrubber: Scrubber, show: Callable[[str], None]
 ) -> list[ProbedServer]:
     """Return the servers to start; one that several hosts start in the same way, only once."""
     found: dict[prepare.Start, ProbedServer] = {}
@@ -155,8 +93,7 @@ def _list_servers(
         why = explain_not_started(survey, item)
         why = why or prepare.explain_not_startable(survey, item)
         if why:
-            label = f"{item.host.title}: {item.name}"
-            progress.skip(scrubber.clean(label), scrubber.clean(why))
+            show(scrubber.clean(f"not started  {item.host.title}: {item.name}  {why}"))
             continue
         start = prepare.prepare(survey, item, home)
         if item.words and os.path.isdir(start.project):
