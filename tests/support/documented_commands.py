@@ -18,7 +18,7 @@ from typer.main import get_command
 import mcp_launch
 import mcp_launch.cli  # registers the commands
 from mcp_launch.cli.app import app
-from mcp_launch.doctor.explanation import find_codes
+from mcp_launch.doctor.registry import find_codes
 from mcp_launch.launch.options import SWITCHES, TAKE_A_VALUE
 
 if TYPE_CHECKING:
