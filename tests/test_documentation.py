@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from documented_commands import list_faults
-
 from mcp_launch.commands.help import TOPICS, read_topic
+
 from mcp_launch.hosts.configured import HOSTS
 
 ROOT = Path(__file__).parent.parent

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 from command_line import run_command
+from mcp_launch.doctor.finding import CHECKS
 
 from mcp_launch import cli
-from mcp_launch.doctor.finding import CHECKS
 
 
 class Terminal(io.StringIO):

@@ -13,11 +13,11 @@ import pytest
 from fake_hosts import SERVER, FakeHosts, limit_to_subtree
 from fake_machine import list_codes
 from launches import HERE, LivenessSocket, wait_until_gone
+from mcp_launch.doctor.checks import processes
+from mcp_launch.doctor.progress import Progress
 
 from mcp_launch.doctor import live, registry
-from mcp_launch.doctor.checks import processes
 from mcp_launch.doctor.live import client, prepare
-from mcp_launch.doctor.progress import Progress
 from mcp_launch.hosts.claude import config as claude_config
 from mcp_launch.hosts.codex import config as codex_config
 from mcp_launch.hosts.configured import HOSTS
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from fake_hosts import FakeHost
     from fake_machine import FakeMachine
-
     from mcp_launch.doctor.finding import Finding
 
 FAULTY_SERVER = [sys.executable, "-S", str(HERE / "scripts" / "faulty_server.py")]

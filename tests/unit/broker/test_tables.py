@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 from broker_playbooks import Playbook, Store
 from fakes import make_context
+from mcp_launch.commands.help import read_topic
 
 from mcp_launch.broker import backend, routing
 from mcp_launch.broker.backend import DRAIN_LIMIT
 from mcp_launch.broker.replacement import DEATHS_LIMIT, DEATHS_SPAN
 from mcp_launch.broker.routing import Binding, Rule, Served, route
-from mcp_launch.commands.help import read_topic
 from mcp_launch.launch.plan import IdentityInEnvironment, Plan
 from mcp_launch.protocol.memory import Remembered, name_client
 from mcp_launch.values import Found

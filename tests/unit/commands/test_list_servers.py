@@ -179,25 +179,22 @@ def test_a_file_that_git_tracks_is_marked(project: Path) -> None:
 
 
 @pytest.mark.usefixtures("files")
-def test_profiles_are_shown_and_whether_they_are_used(own_home: Path, project: Path) -> None:
+def test_profiles_are_shown_and_whether_they_are_used(own_home: Path) -> None:
     user = own_home / ".config" / "mcp-launch" / "config.toml"
     user.parent.mkdir(parents=True)
-    user.write_text("[servers.files]\n[servers.docs]\n", encoding="utf-8")
-    (project / ".mcp-launch.toml").write_text("[servers.db]\nstrict = true\n", encoding="utf-8")
+    user.write_text("[servers.files]\n[servers.docs]\n[servers.db]\nx = 1\n", encoding="utf-8")
 
     rows = [line.split() for line in run_command("list").stdout.splitlines()]
 
     told = {(row[0], row[2], *row[3:5]) for row in rows if row[1:2] in (["user"], ["local"])}
-    assert ("files", "wrapped", "user", "-") in told
+    assert ("files", "wrapped", "yes", "-") in told
     # Without --server no profile applies.
-    assert ("docs", "wrapped", "user", "(not") in told
+    assert ("docs", "wrapped", "yes", "(not") in told
     listed = list_all()
     assert listed["claude docs"]["profile"]["is_used"] is False
     assert listed["codex docs"]["profile"]["is_used"] is True
     assert listed["claude db"]["profile"] == {
         "name": "db",
-        "is_users": False,
-        "is_projects": True,
         "is_refused": True,
         "is_used": True,
     }

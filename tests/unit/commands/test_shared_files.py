@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_machine import list_codes
 from git_repository import track
+from mcp_launch.doctor.checks import not_wrapped, our_installation
 from privileges import run_unprivileged
 from wrap_requests import TEXT, find_script, unwrap, wrap, write
 
@@ -30,7 +31,6 @@ from mcp_launch.config_files import (
 )
 from mcp_launch.config_files.host_config import ANY_HOST, File
 from mcp_launch.config_files.planned_changes import Wish
-from mcp_launch.doctor.checks import not_wrapped, our_installation
 from mcp_launch.doctor.report import Report
 from mcp_launch.doctor.report_text import ReportText
 from mcp_launch.errors import FileRefused, UsageError
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from io import FileIO
 
     from fake_machine import FakeMachine
-
     from mcp_launch.doctor.finding import Finding
+
     from mcp_launch.documents.document import Kind
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from mcp_launch.config_files.key_types import (
     LIST,
     NAMED_STRINGS,

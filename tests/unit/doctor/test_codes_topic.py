@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from generated_docs import check, mark
-
 from mcp_launch.doctor.finding import CHECKS
 
 if TYPE_CHECKING:

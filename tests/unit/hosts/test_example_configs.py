@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 from fakes import make_context
-from mcp_launch.state.profile_cache import Record
-
 from mcp_launch.commands.help import read_topic
+
 from mcp_launch.config_files.planned_changes import Wish, look
 from mcp_launch.config_files.site import Site
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import options, plan, profile, profile_file
 from mcp_launch.launch.plan import Dotenv
+from mcp_launch.launch.profile_tables import Table
 from mcp_launch.values import Found
 
 ROOT = Path(__file__).parents[3]
@@ -111,7 +111,7 @@ def test_the_example_of_a_profile_gives_its_plan() -> None:
 
     servers = profile_file.parse(content, "profile.toml")["servers"]
 
-    record = Record(servers["audit"])
+    record = Table(servers["audit"])
     values = {name: texts for name, texts in record.options.items() if texts is not None}
     decided = decide(profile.Profile(values, record.command, [record]))
     assert decided.argv == ["audit-server", "--stdio"]

@@ -11,7 +11,7 @@ from fake_output import FakeOutput
 from fakes import FakeProcessTable
 from rich.cells import cell_len
 
-from mcp_launch.commands import env, env_text
+from mcp_launch.commands import env
 from mcp_launch.errors import UsageError
 
 if TYPE_CHECKING:
@@ -232,7 +232,6 @@ STOPS = {
     ),
     "a profile without a command": (["--server", "bare"], ["the profile of bare has no command"]),
     "a profile that lacks something": (["--server", "lacks"], ["no value for L: NOWHERE"]),
-    "a profile that is not trusted": (["--server", "theirs"], ["have not trusted it"]),
     "nobody to verify": (["--strict"], ["--strict: cannot verify"]),
     "several at once": (["--cwd", "/no/such", "--", "no-such"], ["/no/such", "no-such was not"]),
 }
@@ -247,7 +246,6 @@ def test_what_would_stop_the_launch_hides_nothing_else(
         "[servers.bare]\nenv = { F = 'f' }\n"
         "[servers.lacks]\ncommand = 'cat'\nenv = { L = '${NOWHERE}' }\n",
     )
-    command.write(".mcp-launch.toml", "[servers.theirs]\ncommand = 'cat'\n")
 
     told = command.tell(*words)
 
@@ -285,15 +283,6 @@ def test_a_home_is_noted_as_a_launch_would_note_it(command: EnvCommand) -> None:
     assert f"Note: {told['notes'][0]}" in command.show("--", "cat")
 
 
-def test_a_home_would_stop_a_strict_launch(command: EnvCommand) -> None:
-    command.environ["HOME"] = str(command.project)
-
-    told = command.tell("--strict", "--", "cat")
-
-    assert command.code == 1
-    assert any("the home directory, not a project (--strict)" in one for one in problems(told))
-
-
 def test_a_claude_code_that_runs_elsewhere_contradicts_nothing(command: EnvCommand) -> None:
     """The one that would start the server here is another."""
     command.environ["HOME"] = str(command.project)
@@ -307,14 +296,6 @@ def test_a_claude_code_that_runs_elsewhere_contradicts_nothing(command: EnvComma
 
     assert problems(told) == []
     assert values(told)["PWD"] == str(command.project)
-
-
-def test_a_profile_without_its_command_still_says_the_rest(command: EnvCommand) -> None:
-    command.write(f"~/{USER_FILE}", "[servers.bare]\nenv = { F = 'f' }\n")
-
-    told = command.tell("--server", "bare")
-
-    assert values(told)["F"] == "f"
 
 
 def test_no_secret_is_shown(command: EnvCommand) -> None:
@@ -388,13 +369,6 @@ def test_the_project_of_claude_code_may_set_variables(command: EnvCommand) -> No
 
     assert (values(told)["OWN"], values(told)["PROJECTS"]) == ("1", "2")
     assert origins(told)["PROJECTS"] == "the project's settings"
-
-
-def test_a_long_value_is_cut_for_a_person_only(command: EnvCommand) -> None:
-    command.environ["LONG"] = "x" * 1000
-
-    assert "x" * 100 not in command.show()
-    assert values(command.tell())["LONG"] == "x" * 1000
 
 
 CODEX = """
@@ -584,13 +558,6 @@ def test_a_session_that_works_elsewhere_is_not_taken(
     assert "OWN" not in values(told)
 
 
-def test_another_users_session_is_not_taken(command: EnvCommand) -> None:
-    run_claude(command, command.project)
-    command.table.owners[30] = os.getuid() + 1
-
-    assert command.tell(server="it")["frame"]["session"]["value"] is None
-
-
 def test_in_claudes_shell_its_session_is_taken_wherever_that_works(command: EnvCommand) -> None:
     run_claude(command, "/srv")
     command.table.add(40, "bash", parent=30)
@@ -678,18 +645,6 @@ def test_a_server_of_several_hosts_is_shown_for_each(command: EnvCommand) -> Non
     assert explained.count("the default") == 2
 
 
-def test_an_entry_without_a_command_is_passed_over_if_another_host_has_one(
-    command: EnvCommand,
-) -> None:
-    command.write("~/.cursor/mcp.json", '{"mcpServers": {"it": {"url": "https://example.org"}}}')
-    command.write("~/.claude.json", '{"mcpServers": {"it": {"command": "cat"}}}')
-
-    told = command.tell(server="it")
-
-    assert told["entry"]["host"] == "claude"
-    assert "others" not in told
-
-
 def test_a_server_of_a_profile_alone_is_found(command: EnvCommand) -> None:
     command.write(f"~/{USER_FILE}", "[servers.it]\ncommand = 'cat'\nenv = { F = 'f' }\n")
 
@@ -740,25 +695,6 @@ def test_a_file_that_cannot_be_read_does_not_hide_a_near_name(command: EnvComman
 
     assert near.value.fix.startswith("did you mean docs? ")
     assert "settings.json" in far.value.problem
-
-
-def test_a_server_that_may_be_in_an_unreadable_file_is_reported_with_that_file(
-    command: EnvCommand,
-) -> None:
-    command.write(".mcp.json", "{")
-
-    with pytest.raises(UsageError, match=r'no server named "docs".*; .*\.mcp\.json'):
-        command.tell(server="docs")
-
-
-def test_a_file_that_cannot_be_read_does_not_hide_the_others(command: EnvCommand) -> None:
-    configure_codex(command)
-    command.write(".mcp.json", "{")
-
-    told = command.tell(server="docs")
-
-    assert values(told)["OWN"] == "***"
-    assert any(".mcp.json" in note for note in told["notes"])
 
 
 # words, name, the place that wins (none: nobody), why another was passed over
@@ -872,15 +808,6 @@ def test_a_name_that_nobody_has_comes_with_near_ones_and_a_way(command: EnvComma
     assert command.code == 1
 
 
-def test_what_a_host_keeps_to_itself_comes_with_a_way(command: EnvCommand) -> None:
-    configure_codex(command)
-
-    explained = command.tell(server="docs", explain="UNNAMED")["explained"]
-
-    assert explained["steps"][-1]["why"] == "Codex does not pass it on to servers"
-    assert explained["fix"] == 'name it in the entry of docs: env_vars = ["UNNAMED"]'
-
-
 def test_a_source_that_codex_refuses_comes_with_the_command_that_fixes_it(
     command: EnvCommand,
 ) -> None:
@@ -910,31 +837,6 @@ def test_the_profile_of_an_entry_is_named(command: EnvCommand, entry: str) -> No
         assert explained["steps"][explained["used"]]["place"] == place
 
 
-def test_a_variable_of_a_profile_that_is_not_trusted_comes_with_the_way_to_trust_it(
-    command: EnvCommand,
-) -> None:
-    command.write("~/.codex/config.toml", WRAPPED)
-    file = command.write(".mcp-launch.toml", "[servers.docs]\nenv = { MINE = 'x' }\n")
-
-    told = command.tell(server="docs", explain="MINE")
-    other = command.tell(server="docs", explain="OTHER")["explained"]
-
-    assert told["explained"]["fix"] == f"read it, then run: mcp-launch trust {file}"
-    whys = {step["place"]: step["why"] for step in told["explained"]["steps"]}
-    assert "you have not trusted it" in whys[str(file)]
-    assert any("the launch would continue without it" in note for note in told["notes"])
-    assert "mcp-launch trust" not in other["fix"]
-
-
-def test_why_a_thread_is_not_known_is_reported(command: EnvCommand) -> None:
-    command.put_below_host("codex")
-
-    explained = command.tell(explain="CODEX_THREAD_ID")["explained"]
-
-    whys = [step["why"] for step in explained["steps"]]
-    assert "the Codex process above us did not start us directly" in whys
-
-
 def test_every_value_is_explained_as_it_is_shown(command: EnvCommand) -> None:
     """One rule for what a server gets, not two."""
     configure_codex(command)
@@ -954,7 +856,6 @@ def test_every_value_is_explained_as_it_is_shown(command: EnvCommand) -> None:
 
 def test_looking_leaves_nothing_behind(command: EnvCommand) -> None:
     command.write(f"~/{USER_FILE}", "[servers.it]\ncommand = 'cat'\n")
-    command.write(".mcp-launch.toml", "[servers.it]\ncommand = 'tac'\n")
     before = sorted(command.project.parent.rglob("*"))
 
     command.tell(server="it")
@@ -1013,40 +914,12 @@ def test_everything_is_listed_on_request(command: EnvCommand) -> None:
 
 def test_a_long_path_does_not_break_the_explanation(command: EnvCommand) -> None:
     command.write("~/.config/mcp-launch/config.toml", "[defaults]\nenv = { A = 'b' }\n")
-    file = command.write(".mcp-launch.toml", "[servers.docs]\n")
-
     lines = command.show("--server", "docs", "--", "cat", explain="A").splitlines()
 
     user = command.home / ".config/mcp-launch/config.toml"
     assert "  the option --env: not mentioned there" in lines
     assert f"> [defaults] in {user}: b (a fixed text)" in lines
-    assert (
-        f"  {file}: configures the server docs, but you have not trusted it" in lines
-    )  # without its path again
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "env = { AUDIT_KEY = 'x' }",
-        "env_vars = ['AUDIT_KEY']",
-        "dotenv = '.env'",
-        "dotenv = '.env'\nenv_vars = [{ name = 'AUDIT_KEY', source = 'dotenv' }]",
-    ],
-)
-def test_the_only_fix_for_a_file_that_is_not_trusted_is_to_trust_it(
-    text: str, command: EnvCommand
-) -> None:
-    file = command.write(".mcp-launch.toml", f"[servers.audit]\ncommand = 'cat'\n{text}\n")
-    command.write(".env", "AUDIT_KEY=secret\n")
-
-    for words in (["--server", "audit"], ["--server", "audit", "--", "cat"]):
-        fixes = [
-            line.strip()
-            for line in command.show(*words, explain="AUDIT_KEY").splitlines()
-            if "fix:" in line
-        ]
-        assert fixes == [f"fix: read it, then run: mcp-launch trust {file}"]
+    assert f"  {user}: it has no [servers.docs]" in lines  # without its path again
 
 
 def test_a_right_name_is_not_taken_for_a_slip(command: EnvCommand) -> None:
@@ -1077,37 +950,6 @@ def test_a_fixed_value_is_explained(command: EnvCommand) -> None:
     missing = command.tell("--set", "LEVEL=${NOPE}", "--", "cat", explain="LEVEL")
     assert missing["explained"]["used"] is None
     assert "NOPE is not set" in missing["problems"][0]["problem"]
-
-
-LONG = "node " + "/a/long/path" * 10
-
-
-def show_frame(*, is_terminal: bool) -> list[str]:
-    fact = {"value": LONG, "origin": "as it was given"}
-    report: dict[str, Any] = {
-        "entry": None,
-        "frame": {"command": fact},
-        "variables": [],
-        "policies": [],
-        "removed": [],
-    }
-    output = FakeOutput(is_terminal=is_terminal)
-    shown = {**report, "notes": [], "problems": []}
-    text = output.show(lambda: env_text.show(shown, frozenset(), is_verbose=False))
-    return text.splitlines()
-
-
-def test_in_a_pipe_no_value_is_cut() -> None:
-    assert show_frame(is_terminal=False)[0] == f"command  {LONG}  as it was given"
-
-
-def test_on_a_terminal_an_origin_stands_below_a_long_value(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "84")
-
-    value, origin = show_frame(is_terminal=True)[:2]
-
-    assert value == f"command  {LONG[:72]}…"
-    assert origin == "         as it was given"
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
@@ -1166,8 +1008,3 @@ def test_limits_and_policies_are_shown_with_the_file_that_sets_them(command: Env
         f"tools allow read_* {file}",
         f"argument cwd inside cwd [defaults] in {file}",
     ]
-
-
-def test_without_policies_nothing_is_said_of_them(command: EnvCommand) -> None:
-    assert command.tell()["policies"] == []
-    assert "checks" not in command.show()
