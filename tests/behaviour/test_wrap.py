@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import run_command
-from wrap_requests import PROGRAM, find_script, write
+from git_repository import track
+from secret_entries import SECRET, SECRETS
+from wrap_requests import PROGRAM, TEXT, find_script, write
 
 from mcp_launch.commands import output
-from mcp_launch.config_files import backups, planned_changes, replace_file
-from mcp_launch.config_files.host_config import ANY_HOST, File, list_entries
-from mcp_launch.config_files.planned_changes import Wish
-from mcp_launch.config_files.site import Site
-from mcp_launch.documents.document import Document
+from mcp_launch.config_files import replace_file
+from mcp_launch.config_files.host_config import ANY_HOST, File
+from mcp_launch.hosts.claude import settings
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine import installation
 
@@ -33,89 +35,12 @@ command = "off"
 enabled = false
 """
 
-# Where each host has a file with one server, and what it looks like.
-FILES = {
-    "codex": (".codex/config.toml", '[mcp_servers.it]\ncommand = "x"\n'),
-    "claude": (".claude.json", '{"projects": {"/p": {"mcpServers": {"it": {"command": "x"}}}}}'),
-    "claude-desktop": (
-        ".config/Claude/claude_desktop_config.json",
-        '{"mcpServers": {"it": {"command": "x", "args": []}}}',
-    ),
-    "cursor": (".cursor/mcp.json", '{"mcpServers": {"it": {"command": "x"}}}'),
-    "vscode": (".config/Code/User/mcp.json", '{"servers": {"it": {"command": "x"}}, } // c\n'),
-    "gemini": (".gemini/settings.json", '{"mcpServers": {"it": {"command": "x"}}}'),
-    "opencode": (
-        ".config/opencode/opencode.jsonc",
-        '{"mcp": {"it": {"type": "local", "command": ["x", "y"]}}} // c\n',
-    ),
-    "zed": (
-        ".config/zed/settings.json",
-        '{"context_servers": {"it": {"command": {"path": "x", "args": ["y"]}}}}',
-    ),
-    "windsurf": (".codeium/windsurf/mcp_config.json", '{"mcpServers": {"it": {"command": "x"}}}'),
-    "cline": (
-        ".config/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
-        '{"mcpServers": {"it": {"command": "x", "disabled": false}}}',
-    ),
-    "copilot": (
-        ".copilot/mcp-config.json",
-        '{"mcpServers": {"it": {"type": "local", "command": "x", "tools": ["*"]}}}',
-    ),
-    "goose": (
-        ".config/goose/config.yaml",
-        "extensions:\n  it:\n    type: stdio\n    cmd: x\n  own:\n    type: builtin\n",
-    ),
-    "amp": (".config/amp/settings.json", '{"amp.mcpServers": {"it": {"command": "x"}}} // c\n'),
-    "antigravity": (".gemini/config/mcp_config.json", '{"mcpServers": {"it": {"command": "x"}}}'),
-    "continue": (".continue/config.yaml", "mcpServers:\n- name: it\n  command: x\n"),
-    "crush": (".config/crush/crush.json", '{"mcp": {"it": {"type": "stdio", "command": "x"}}}'),
-    "droid": (".factory/mcp.json", '{"mcpServers": {"it": {"command": "x"}}}'),
-    "grok": (".grok/config.toml", '[mcp_servers.it]\ncommand = "x"\n'),
-    "junie": (".junie/mcp/mcp.json", '{"mcpServers": {"it": {"command": "x"}}}'),
-    "kilo": (
-        ".config/kilo/kilo.jsonc",
-        '{"mcp": {"it": {"type": "local", "command": ["x", "y"]}}} // c\n',
-    ),
-    "kimi": (".kimi-code/mcp.json", '{"mcpServers": {"it": {"command": "x"}}}'),
-    "kiro": (".kiro/settings/mcp.json", '{"mcpServers": {"it": {"command": "x"}}}'),
-    "lmstudio": (".lmstudio/mcp.json", '{"mcpServers": {"it": {"command": "x"}}}'),
-    "openhands": (".openhands/mcp.json", '{"mcpServers": {"it": {"command": "x"}}}'),
-    "qwen": (".qwen/settings.json", '{"mcpServers": {"it": {"command": "x"}}}'),
-    "vibe": (
-        ".vibe/config.toml",
-        '[[mcp_servers]]\nname = "it"\ntransport = "stdio"\ncommand = "x"\n',
-    ),
-    "warp": (".warp/.mcp.json", '{"mcp_servers": {"it": {"command": "x"}}}'),
-}
-
 
 @pytest.fixture
 def codex_file(own_home: Path, project: Path) -> Path:
     """Return a Codex configuration of this user."""
     assert project.is_dir()
     return write(own_home / ".codex" / "config.toml", CODEX)
-
-
-def test_every_host_has_an_example() -> None:
-    assert set(FILES) == set(HOSTS)
-
-
-@pytest.mark.parametrize("host", list(FILES))
-@pytest.mark.usefixtures("project")
-def test_the_file_of_a_host_is_wrapped_and_unwrapped(host: str, own_home: Path) -> None:
-    name, text = FILES[host]
-    path = write(own_home / name, text)
-
-    wrapped = run_command("wrap", "--yes")
-
-    assert wrapped.returncode == 0, wrapped.stderr
-    assert f"Changed {path}" in wrapped.stdout
-    assert HOSTS[host].title in wrapped.stdout
-    assert find_script() in path.read_text(encoding="utf-8")
-    unwrapped = run_command("unwrap", "--yes", "--host", host)
-    assert unwrapped.returncode == 0, unwrapped.stderr
-    assert path.read_text(encoding="utf-8") == text
-    assert [one.name for one in path.parent.iterdir()] == [path.name]
 
 
 def test_what_is_skipped_is_counted_by_reason(codex_file: Path) -> None:
@@ -224,13 +149,6 @@ def test_a_program_that_is_nowhere_is_named(codex_file: Path) -> None:
     assert f"Note: not found on this machine: {missing}. Wrapping does not change that" in said
 
 
-def test_a_missing_program_of_several_hosts_is_named_once(codex_file: Path, own_home: Path) -> None:
-    write(codex_file, '[mcp_servers.a]\ncommand = "nowhere-a"\n')
-    write(own_home / ".cursor/mcp.json", '{"mcpServers": {"a": {"command": "nowhere-a"}}}')
-
-    assert "not found on this machine: nowhere-a (a). " in run_command("wrap", "--dry-run").stdout
-
-
 def test_nothing_is_written_without_an_answer(codex_file: Path) -> None:
     done = run_command("wrap")
 
@@ -244,25 +162,9 @@ def test_only_the_named_servers_are_wrapped(codex_file: Path) -> None:
 
     assert run_command("wrap", "other", "--yes").returncode == 0
 
-    document = Document("toml", codex_file.read_text(encoding="utf-8"), "file")
-    assert document.get(("mcp_servers", "docs", "command")) == "npx"
-    assert document.get(("mcp_servers", "other", "command")) == find_script()
-
-
-@pytest.mark.usefixtures("codex_file")
-def test_a_server_that_is_nowhere_is_reported() -> None:
-    done = run_command("wrap", "dosc", "--yes")
-
-    assert done.returncode == 2
-    assert "no file has a server named dosc" in done.stderr
-    assert "did you mean docs? mcp-launch list shows all servers" in done.stderr
-
-
-def test_an_unknown_host_is_reported() -> None:
-    done = run_command("wrap", "--host", "codx")
-
-    assert done.returncode == 2
-    assert "did you mean codex?" in done.stderr
+    servers = tomllib.loads(codex_file.read_text(encoding="utf-8"))["mcp_servers"]
+    assert servers["docs"]["command"] == "npx"
+    assert servers["other"]["command"] == find_script()
 
 
 def test_a_file_above_the_projects_repository_is_skipped(
@@ -313,7 +215,7 @@ def test_mode_and_link_stay_and_the_first_text_is_kept(codex_file: Path, tmp_pat
 
     assert codex_file.is_symlink()
     assert real.stat().st_mode & 0o777 == 0o640
-    copy = Path(backups.name_copy(os.environ["MCP_LAUNCH_HOME"], str(real)))
+    [copy] = Path(os.environ["MCP_LAUNCH_HOME"], "backups").iterdir()
     assert copy.read_text(encoding="utf-8") == CODEX
 
 
@@ -329,16 +231,6 @@ def test_managed_files_and_plugins_are_skipped(own_home: Path, project: Path) ->
     assert plugin.read_text(encoding="utf-8") == entry
     assert find_script() in own.read_text(encoding="utf-8")
     assert f"it: a plugin has the same command ({plugin})" in said
-
-
-def test_a_link_in_place_of_the_copy_is_not_followed(codex_file: Path, tmp_path: Path) -> None:
-    copy = Path(backups.name_copy(os.environ["MCP_LAUNCH_HOME"], str(codex_file)))
-    copy.parent.mkdir(parents=True)
-    copy.symlink_to(tmp_path / "elsewhere")
-
-    assert run_command("wrap", "--yes").returncode == 0
-
-    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_words_that_look_like_markup_or_secrets_are_shown_as_such(codex_file: Path) -> None:
@@ -403,35 +295,14 @@ def test_a_relative_cwd_under_codex_is_warned_of(codex_file: Path) -> None:
     )
 
 
-def test_an_allowlist_of_commands_is_warned_of(
-    own_home: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from mcp_launch.hosts.claude import settings
-    from mcp_launch.machine import wrap_warnings
-    from mcp_launch.machine.survey import make_site
-
-    assert project.is_dir()
-    file = write(own_home / ".claude.json", '{"mcpServers": {"it": {"command": "x"}}}')
-    allowed = {"allowedMcpServers": [{"serverCommand": ["x"]}]}
-    managed = write(tmp_path / "managed-settings.json", json.dumps(allowed))
-    monkeypatch.setattr(settings, "list_managed_settings", lambda _: [str(managed)])
-    site = make_site(os.environ)
-    host = HOSTS["claude"]
-    [own] = [one for one in host.list_files(site) if one.path == str(file)]
-    change = planned_changes.look(host, own, file.read_text(encoding="utf-8"), Wish(find_script()))
-
-    [warning] = wrap_warnings.list_warnings(site, [change], "/opt/bin/mcp-launch")
-
-    assert f"{managed} allows servers by exact command" in warning
-
-
-def test_the_shim_of_an_installer_is_preferred(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_the_shim_of_an_installer_is_preferred(is_installed: bool, tmp_path: Path) -> None:
     shim = tmp_path / ".local" / "bin" / "mcp-launch"
     shim.parent.mkdir(parents=True)
-    shim.symlink_to(PROGRAM)
+    if is_installed:
+        shim.symlink_to(PROGRAM)
 
-    assert installation.find({"PATH": ""}, str(tmp_path)) == str(shim)
-    assert installation.find({"PATH": ""}, str(tmp_path / "elsewhere")) == PROGRAM
+    assert installation.find({"PATH": ""}, str(tmp_path)) == str(shim if is_installed else PROGRAM)
 
 
 @pytest.mark.parametrize(
@@ -441,6 +312,7 @@ def test_the_shim_of_an_installer_is_preferred(tmp_path: Path) -> None:
         ("/tmp/x/bin/mcp-launch", "is cleaned from time to time"),  # noqa: S108
         ("/home/me/.local/bin/mcp-launch", ""),
     ],
+    ids=["a cache", "a temporary directory", "a lasting place"],
 )
 def test_a_path_that_will_not_last_is_warned_of(path: str, why: str) -> None:
     warning = installation.warn(path)
@@ -452,13 +324,27 @@ def test_a_path_that_will_not_last_is_warned_of(path: str, why: str) -> None:
 def test_a_virtual_environment_is_warned_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(installation, "_CACHES", ())
+    monkeypatch.setattr(installation, "_CACHES", ())  # tmp_path is below one
     write(tmp_path / "pyvenv.cfg", "")
 
     warning = installation.warn(str(tmp_path / "bin" / "mcp-launch"))
 
     assert warning
     assert "virtual environment" in warning.problem
+
+
+@pytest.mark.usefixtures("project")
+def test_an_allowlist_of_commands_is_warned_of(
+    own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(own_home / ".claude.json")
+    allowed = {"allowedMcpServers": [{"serverCommand": ["x"]}]}
+    managed = write(tmp_path / "managed-settings.json", json.dumps(allowed))
+    monkeypatch.setattr(settings, "list_managed_settings", lambda _: [str(managed)])
+
+    said = run_command("wrap", "--dry-run").stdout
+
+    assert f"{managed} allows servers by exact command" in said
 
 
 def test_a_project_is_looked_at_where_its_files_are(project: Path, own_home: Path) -> None:
@@ -527,15 +413,6 @@ def test_a_lock_that_was_left_behind_is_broken_and_a_held_one_is_not(
     assert replace_file.replace(ANY_HOST, file, str.upper, str(tmp_path / "state"))
 
     assert path.read_text(encoding="utf-8") == "ONE"
-
-
-def test_servers_of_opencodes_second_version_are_found() -> None:
-    text = '{"mcp": {"servers": {"a": {"command": ["x"]}}, "b": {"command": ["y"]}}}'
-    [file, *_] = HOSTS["opencode"].list_files(Site("/home", "/project", {}))
-
-    paths = list(list_entries(Document("json", text, "file"), file))
-
-    assert paths == [("mcp", "servers", "a"), ("mcp", "b")]
 
 
 def test_a_server_that_was_added_after_the_question_is_not_wrapped(
@@ -624,3 +501,128 @@ def test_a_command_that_looks_like_an_option_is_set_apart(codex_file: Path) -> N
     assert '"it", "--", "-x", "1"]' in codex_file.read_text(encoding="utf-8")
     assert run_command("unwrap", "--yes").returncode == 0
     assert codex_file.read_text(encoding="utf-8") == text
+
+
+@pytest.fixture
+def cursor(own_home: Path, project: Path) -> Path:
+    """Return a file of Cursor with one server."""
+    assert project.is_dir()
+    return write(own_home / ".cursor" / "mcp.json")
+
+
+def read(command: str, *words: str, code: int = 0) -> Any:
+    done = run_command(command, "--json", *words)
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_the_json_lists_what_would_change(cursor: Path) -> None:
+    document = read("wrap", "--dry-run")
+
+    entry = {
+        "server": "it",
+        "scope": "user",
+        "status": "would wrap",
+        "reason": None,
+        "before": ["x", "1"],
+        "after": [find_script(), "run", "--server", "it", "x", "1"],
+    }
+    assert document["files"] == [
+        {
+            "host": "cursor",
+            "scope": "user",
+            "file": str(cursor),
+            "is_tracked": False,
+            "is_changed": False,
+            "copy": None,
+            "removed_copies": [],
+            "entries": [entry],
+        }
+    ]
+    assert (document["is_dry_run"], document["changed"]) == (True, False)
+    assert any("not found on this machine: x" in one for one in document["warnings"])
+    assert cursor.read_text(encoding="utf-8") == TEXT
+
+
+def test_the_json_lists_what_was_changed(cursor: Path) -> None:
+    [wrapped] = read("wrap", "--yes")["files"]
+    again = read("wrap", "--yes")
+    [unwrapped] = read("unwrap", "--yes")["files"]
+
+    assert wrapped["is_changed"]
+    assert wrapped["entries"][0]["status"] == "wrapped"
+    [skipped] = again["files"][0]["entries"]
+    assert not again["changed"]
+    assert (skipped["status"], skipped["reason"]) == ("skipped", "it is already wrapped")
+    assert unwrapped["removed_copies"] == [wrapped["copy"]]
+    assert unwrapped["entries"][0]["status"] == "unwrapped"
+    assert unwrapped["entries"][0]["after"] == ["x", "1"]
+    assert cursor.read_text(encoding="utf-8") == TEXT
+
+
+def test_the_json_lists_errors_and_tracked_files(
+    cursor: Path, own_home: Path, project: Path, tmp_path: Path
+) -> None:
+    broken = write(own_home / ".claude.json", '{"mcpServers": {')
+    shared = write(project / ".mcp.json")
+    track(project, ".mcp.json")
+
+    document = read("wrap", "--yes", code=1)
+    [of_no_host] = read("wrap", "--dry-run", "--file", str(write(tmp_path / "a.json")))["files"]
+
+    [error] = document["errors"]
+    assert error["message"].startswith(f"{broken}:1:17: this is not valid JSON: expected }}")
+    files = {file["file"]: file for file in document["files"]}
+    assert files[str(cursor)]["is_changed"]
+    assert files[str(shared)]["is_tracked"]
+    assert files[str(shared)]["entries"][0]["reason"] == "Git tracks its file"
+    assert (of_no_host["host"], of_no_host["scope"]) == (None, None)
+
+
+@pytest.mark.parametrize("command", ["wrap", "unwrap", "uninstall"])
+def test_without_an_answer_no_json_is_printed_and_nothing_is_written(
+    command: str, cursor: Path
+) -> None:
+    if command != "wrap":
+        assert run_command("wrap", "--yes").returncode == 0
+    before = cursor.read_text(encoding="utf-8")
+
+    done = run_command(command, "--json")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "fix: add --yes" in done.stderr
+    assert cursor.read_text(encoding="utf-8") == before
+
+
+@pytest.mark.parametrize("entry", SECRETS.values(), ids=list(SECRETS))
+def test_no_secret_is_printed(entry: dict[str, Any], cursor: Path) -> None:
+    write(cursor, json.dumps({"mcpServers": {"it": entry}}))
+
+    for command in ("wrap", "unwrap"):
+        assert SECRET not in run_command(command, "--json", "--yes").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "problem", "fix"),
+    [
+        ("--bogus", "unknown option --bogus", "after -- write options of run"),
+        ("--pass-env", "--pass-env needs a value", "after -- write options of run"),
+        ("--share", "--share needs a value", "its values are off, project; after --"),
+        ("--pass-envv x", "unknown option --pass-envv", "did you mean --pass-env? "),
+        ("safe", "safe is not an option of run", ""),
+        ("--pass-env safe -- npx", "npx is not an option of run", ""),
+        ("--on-change x", "--on-change (or MCP_LAUNCH_ON_CHANGE) does", ""),
+        ("--env A=x", "asks for a source that does not exist", ""),
+        ("--server x", "wrap writes --server itself", ""),
+    ],
+)
+def test_what_is_no_option_of_run_is_not_written(
+    words: str, problem: str, fix: str, cursor: Path
+) -> None:
+    done = run_command("wrap", "--yes", "--", *words.split())
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert problem in done.stderr
+    assert fix in done.stderr
+    assert "COMMAND" not in done.stderr
+    assert cursor.read_text(encoding="utf-8") == TEXT

@@ -9,8 +9,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from call_parts import CallParts
 from command_line import run_command
-from export_records import CallParts, make_record
 from wrap_requests import write
 
 from mcp_launch import cli
@@ -88,7 +88,7 @@ def test_only_yes_is_yes(
 
 def test_numbers_that_json_does_not_have_are_texts(tmp_path: Path) -> None:
     arguments = {"x": float("nan"), "y": 1.5}
-    CallParts(tmp_path / "state").write(make_record(id=float("inf"), arguments=arguments))
+    CallParts(tmp_path / "state").add({"id": float("inf"), "arguments": arguments})
 
     shown = run_command("calls", "--json").stdout
 
@@ -100,16 +100,9 @@ def test_numbers_that_json_does_not_have_are_texts(tmp_path: Path) -> None:
 def test_a_topic_is_as_wide_as_the_terminal_but_not_too_wide_to_read(
     width: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = type_in(monkeypatch, "help", "sources", width=width)
+    shown = type_in(monkeypatch, "explain", "options", width=width)
 
     assert most - 15 < max(map(len, strip_styles(shown))) <= most
     assert "##" not in shown
     # It can be read on dark terminals and on light ones.
     assert not re.search(r"\x1b\[[\d;]*(4[0-8]|10\d)\b", shown)
-
-
-def test_in_a_pipe_a_topic_is_markdown_without_the_marks_of_generated_parts() -> None:
-    shown = run_command("help", "hosts").stdout
-
-    assert shown.startswith("# ")
-    assert "<!--" not in shown

@@ -1,14 +1,19 @@
-"""Files of every further host, as people write them: wrapped, wrapped again, and unwrapped."""
+"""Files of every host, as people write them: wrapped, wrapped again, and unwrapped."""
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING, Any
+
 import pytest
-from host_files import LAUNCHER
+from command_line import run_command
+from wrap_requests import find_script, write
 
 from mcp_launch.config_files.host_config import OFF, ONE_TEXT, REMOTE
-from mcp_launch.config_files.planned_changes import Wish, look
-from mcp_launch.config_files.site import Site
 from mcp_launch.hosts.configured import HOSTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # What is in a file of a host: the last part of the file's path, the names of the entries that are
 # wrapped, why others are not, and the text.
@@ -381,69 +386,144 @@ permission = "ask"
         {},
         '{"servers": {"a": {"command": "x", "args": ["y"]}}, "inputs": []}',
     ),
+    "Codex": (
+        "codex",
+        ".codex/config.toml",
+        {"it"},
+        {},
+        '[mcp_servers.it]\ncommand = "x"\n',
+    ),
+    "Claude Code, a project in the user's file": (
+        "claude",
+        ".claude.json",
+        {"it"},
+        {},
+        '{"projects": {"/p": {"mcpServers": {"it": {"command": "x"}}}}}',
+    ),
+    "Claude Desktop": (
+        "claude-desktop",
+        ".config/Claude/claude_desktop_config.json",
+        {"it"},
+        {},
+        '{"mcpServers": {"it": {"command": "x", "args": []}}}',
+    ),
+    "Cursor": (
+        "cursor",
+        ".cursor/mcp.json",
+        {"it"},
+        {},
+        '{"mcpServers": {"it": {"command": "x"}}}',
+    ),
+    "VS Code": (
+        "vscode",
+        ".config/Code/User/mcp.json",
+        {"it"},
+        {},
+        '{"servers": {"it": {"command": "x"}}, } // c\n',
+    ),
+    "Gemini CLI": (
+        "gemini",
+        ".gemini/settings.json",
+        {"it"},
+        {},
+        '{"mcpServers": {"it": {"command": "x"}}}',
+    ),
+    "Zed of old": (
+        "zed",
+        ".config/zed/settings.json",
+        {"it"},
+        {},
+        '{"context_servers": {"it": {"command": {"path": "x", "args": ["y"]}}}}',
+    ),
+    "Windsurf": (
+        "windsurf",
+        ".codeium/windsurf/mcp_config.json",
+        {"it"},
+        {},
+        '{"mcpServers": {"it": {"command": "x"}}}',
+    ),
+    "Goose, with an extension of its own": (
+        "goose",
+        ".config/goose/config.yaml",
+        {"it"},
+        {"own": "it is part of Goose"},
+        "extensions:\n  it:\n    type: stdio\n    cmd: x\n  own:\n    type: builtin\n",
+    ),
 }
 
 
+def read_words(command: str, *words: str) -> dict[str, dict[str, Any]]:
+    """Run a command, and return what it says of each entry."""
+    done = run_command(command, "--yes", "--json", *words)
+    assert done.returncode == 0, done.stderr
+    files = json.loads(done.stdout)["files"]
+    return {entry["server"]: entry for file in files for entry in file["entries"]}
+
+
+def test_every_host_has_a_file() -> None:
+    assert {name for name, *_ in FILES.values()} == {*HOSTS}
+
+
 @pytest.mark.parametrize("title", list(FILES))
+@pytest.mark.usefixtures("project")
 def test_a_file_is_the_same_to_the_byte_after_it_was_wrapped_and_unwrapped(
-    title: str, tmp_path_factory: pytest.TempPathFactory
+    title: str, own_home: Path
 ) -> None:
-    name, path, wrapped, skipped, text = FILES[title]
-    host, home = HOSTS[name], tmp_path_factory.mktemp("home")
-    (home / path).parent.mkdir(parents=True)
-    (home / path).write_text(text, encoding="utf-8", newline="")
-    files = host.list_files(Site(str(home), str(home / "project"), {}))
-    [file] = [one for one in files if one.path == str(home / path)]
+    host, name, wrapped, skipped, text = FILES[title]
+    path = own_home / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="")
 
-    change = look(host, file, text, Wish(LAUNCHER))
+    first = read_words("wrap")
 
-    assert {one.name for one in change.entries if not one.why_not} == wrapped
-    assert {one.name: one.why_not for one in change.entries if one.why_not} == skipped
-    again = look(host, file, change.after, Wish(LAUNCHER))
-    assert again.after == change.after
-    for before, after in zip(change.entries, again.entries, strict=True):
-        expected = [LAUNCHER, "run", "--server", before.name, *before.words]
-        if before.name.startswith("number"):
-            del expected[2:4]
-        assert after.words == (before.words if before.why_not else expected)
-    assert look(host, file, change.after, Wish("")).after == text
-
-
-@pytest.mark.parametrize("title", list(FILES))
-def test_one_server_of_a_file_is_wrapped_without_the_others(title: str) -> None:
-    name, _, wrapped, _, text = FILES[title]
-    host = HOSTS[name]
-    [file, *_] = host.list_files(Site("/nowhere", "/nowhere", {}))
+    assert {one for one, entry in first.items() if not entry["reason"]} == wrapped
+    assert {one: entry["reason"] for one, entry in first.items() if entry["reason"]} == skipped
     for one in wrapped:
-        change = look(host, file, text, Wish(LAUNCHER, (one,)))
-
-        assert [entry.name for entry in change.entries] == [one]
-        assert change.is_any
-        assert look(host, file, change.after, Wish("", (one,))).after == text
-
-
-def test_a_list_is_a_list_only_where_a_host_has_one() -> None:
-    host = HOSTS["kimi"]
-    [file, *_] = host.list_files(Site("/nowhere", "/nowhere", {}))
-
-    change = look(host, file, '{"mcpServers": [{"name": "a", "command": "x"}]}', Wish(LAUNCHER))
-
-    assert not change.entries
+        own = [] if one.startswith("number") else ["--server", one]
+        assert first[one]["after"] == [find_script(), "run", *own, *first[one]["before"]]
+    after = path.read_bytes()
+    assert read_words("wrap").keys() == first.keys()
+    assert path.read_bytes() == after
+    assert {
+        one for one, entry in read_words("unwrap", "--host", host).items() if not entry["reason"]
+    } == wrapped
+    assert path.read_bytes().decode() == text
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
 
 
-def test_a_script_is_read_for_names_and_never_changed(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+@pytest.mark.parametrize(
+    "title", [title for title, (_, _, names, *_) in FILES.items() if len(names) > 1]
+)
+@pytest.mark.usefixtures("project")
+def test_one_server_of_a_file_is_wrapped_without_the_others(title: str, own_home: Path) -> None:
+    _, name, wrapped, _, text = FILES[title]
+    path = own_home / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="")
+
+    for one in wrapped:
+        assert [*read_words("wrap", one)] == [one]
+        assert path.read_bytes().decode() != text
+        assert [*read_words("unwrap", one)] == [one]
+        assert path.read_bytes().decode() == text
+
+
+@pytest.mark.usefixtures("project")
+def test_a_list_is_a_list_only_where_a_host_has_one(own_home: Path) -> None:
+    write(own_home / ".kimi-code" / "mcp.json", '{"mcpServers": [{"name": "a", "command": "x"}]}')
+
+    assert read_words("wrap") == {}
+
+
+@pytest.mark.usefixtures("project")
+def test_a_script_is_read_for_names_and_never_changed(own_home: Path) -> None:
     text = (
         '# mine\nmcp add docs --command npx -- -y x\nif a; then\n\tmcp add "web" --url $(u)\nfi\n'
     )
-    host, home = HOSTS["crush"], tmp_path_factory.mktemp("home")
-    files = host.list_files(Site(str(home), "/nowhere", {}))
-    [file] = [one for one in files if one.path == str(home / ".config/crush/crushrc")]
+    path = write(own_home / ".config" / "crush" / "crushrc", text)
 
-    for wish in (Wish(LAUNCHER), Wish("")):
-        change = look(host, file, text, wish)
-
-        assert {one.name for one in change.entries} == {"docs", "web"}
-        assert all("shell script" in one.why_not for one in change.entries)
-        assert not change.is_any
+    for command in ("wrap", "unwrap"):
+        entries = read_words(command)
+        assert {*entries} == {"docs", "web"}
+        assert all("shell script" in one["reason"] for one in entries.values())
+    assert path.read_text(encoding="utf-8") == text
