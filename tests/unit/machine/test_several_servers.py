@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from made_up_launches import MadeUpLaunches, make_binding, record
+from mcp_launch.doctor.checks import processes
 from screens import open_screen
 
 from mcp_launch import hosts
 from mcp_launch.commands import ps, reap, running_table
 from mcp_launch.commands.status_line import sum_up
-from mcp_launch.doctor.checks import processes
 from mcp_launch.machine import census_filter, end_server, process_snapshot, server_pools
 from mcp_launch.machine.pipe_ends import End
 
