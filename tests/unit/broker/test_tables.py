@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 from broker_playbooks import Playbook, Store
 from fakes import make_context
-from mcp_launch.commands.help import read_topic
 
 from mcp_launch.broker import backend, routing
 from mcp_launch.broker.routing import Binding, Rule, Served, route
