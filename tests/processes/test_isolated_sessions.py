@@ -5,13 +5,13 @@ The host is a stand-in for VS Code, which names the conversation in the `_meta` 
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from command_line import run_command
-from json_formats import check_format
 from launches import (
     HERE,
     RUN,
@@ -301,7 +301,7 @@ def test_a_restart_for_one_session_reports_the_servers_of_all(
 
     done = run_command("restart", "docs", "--session", "c-1", "--json")
 
-    told = check_format("restart", done.stdout)["servers"]
+    told = json.loads(done.stdout)["servers"]
     assert [(one["session"], one["before"], one["is_asked_for"]) for one in told] == [
         ("c-1", before["c-1"], True),
         ("c-2", before["c-2"], False),

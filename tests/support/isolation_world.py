@@ -42,7 +42,6 @@ class Setup:
         self.on_change = choose(["isolate", "isolate", "auto"])
         self.server_limit = choose([1, 2, 2, 3, 4])
         self.rests_after = choose([0.0, 0.0, 0.3, 30.0])
-        self.stdout = choose(["auto", "auto", "auto", "off", "strict"])
         self.moves_unannounced = choose([False, False, False, True])
         self.capacity = choose([1 << 30, 1 << 30, 64, 300])  # of the pipe to a server's stdin
         self.danger = choose([0.0, 0.01, 0.03])  # how often something ends that should not
@@ -115,7 +114,6 @@ class World:
                 ),
                 on_change=setup.on_change,
                 server_limit=setup.server_limit,
-                stdout=setup.stdout,
                 moves_unannounced=setup.moves_unannounced,
                 rests_after=setup.rests_after,
             )
