@@ -33,7 +33,7 @@ def check_command(arguments: list[str], commands: list[str]) -> None:
     if name in {*TAKE_A_VALUE, *SWITCHES}:
         command = masking.join(["mcp-launch", "run", *masking.mask(arguments)])
         raise UsageError(f"the word run is missing before {name}", fix=f"write run: {command}")
-    if first not in commands and first[:1] != "-":
+    if first not in commands and (first == "--" or first[:1] != "-"):
         raise UsageError(
             f"mcp-launch has no command {first!r}" if first else "the command is missing",
             fix=suggest(first, commands).strip()

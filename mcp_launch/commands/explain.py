@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch.commands.output import print_json, show_markdown
 from mcp_launch.commands.screen import say
-from mcp_launch.doctor.explanation import read_explanation
-from mcp_launch.doctor.finding import CHECKS
+from mcp_launch.doctor.check import CHECKS, explain
+from mcp_launch.doctor.registry import find_codes
 from mcp_launch.errors import UsageError, suggest
 from mcp_launch.launch.options import USAGE
 
@@ -101,10 +101,7 @@ def _list_topics() -> list[_Explanation]:
 
 
 def _list_codes(beginning: str) -> list[_Explanation]:
-    found = []
-    for code, check in CHECKS.items():
-        if code.startswith(beginning):
-            heading, _, rest = read_explanation(code).partition("\n")
-            text = f"{heading}\n\nLevel: {check.level}.\n{rest}"
-            found.append(_Explanation(code, f"{check.title} ({check.level})", text))
-    return found
+    return [
+        _Explanation(code, f"{CHECKS[code].title} ({CHECKS[code].level})", explain(code))
+        for code in find_codes(beginning)
+    ]

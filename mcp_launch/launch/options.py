@@ -32,9 +32,6 @@ leave nothing behind. Everything from COMMAND on belongs to the server.
   --pass-env WHICH    what the server inherits: all (default), safe (all but the
                       hosts' own secrets), or NAMES,AND*,PATTERNS
   --cwd WHERE         session (default), project_root, keep, or a directory
-  --stdout MODE       non-JSON lines on the server's stdout: auto (default)
-                      redirects them to stderr, strict ends the launch, off
-                      forwards them
   --on-change ACTION  when a call comes from another session than the server's:
                       auto (default: isolate if --env asks for a session or
                       thread, else follow), follow (the server gets it), restart
@@ -98,7 +95,6 @@ SOURCES = (
 
 # The values that an option accepts; the first is its default.
 CHOICES = {
-    "--stdout": ("auto", "strict", "off"),
     "--on-change": ("auto", "follow", "restart", "isolate", "refuse"),
     "--share": ("off", "project"),
     "--on-failure": ("", "error", "tool"),

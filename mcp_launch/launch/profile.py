@@ -51,7 +51,6 @@ class Profile:
         "set_by_option",
         "share",
         "start",
-        "stdout",
         "strict",
         "trace",
         "when_unknown",
@@ -84,7 +83,6 @@ class Profile:
         self.pass_env = options.split_passed(_last(values, "--pass-env") or "all")
         self.cwd = _last(values, "--cwd") or "session"
         self.cwd_origin = "--cwd"  # where the user named the directory
-        self.stdout = _choose(values, "--stdout")
         self.on_change = _choose(values, "--on-change")
         most = _last(values, "--max-servers") or options.MAX_SERVERS
         self.max_servers = options.read_number("--max-servers", most, options.ALLOWED_SERVERS)

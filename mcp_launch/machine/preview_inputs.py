@@ -188,7 +188,7 @@ def list_places(survey: Survey, item: Item) -> list[str]:
 def _choose_place(survey: Survey, item: Item, places: list[str]) -> str:
     """Return where the host starts it; a host that starts servers where it runs is run here."""
     if item.starts_anywhere and survey.site.home in places:
-        return survey.site.home  # as ML208 warns; the home is what users report most
+        return survey.site.home  # as ML408 notes; the home is what users report most
     *_, place = (survey.here, *places)
     return survey.here if place == survey.site.project else place
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mcp_launch.config_files.host_quirks import Environment
     from mcp_launch.documents.document import Document
     from mcp_launch.documents.positions import Path
+    from mcp_launch.machine.remembered_tools import RememberedTools
     from mcp_launch.machine.running import Census
     from mcp_launch.system import ProcessTable
 
@@ -98,11 +99,6 @@ class Item(NamedTuple):
     def is_of_project(self) -> bool:
         """Return whether the entry is in a project's file, where others may see it."""
         return self.scope in {"project", "workspace", "repository"}
-
-    @property
-    def skipped(self) -> str:
-        """Return the `why_not` of an entry that its host skips."""
-        return f"{self.host.title} skips it"
 
     @property
     def hidden(self) -> str:
@@ -189,8 +185,6 @@ class Survey:
         entry = item.document.get(item.path)
         if item.file.why_not:
             return item.file.why_not
-        if any(item.host.quirks.keys.list_skipping(entry)):
-            return item.skipped
         if any(_hides(one, item) for one in before):
             return item.hidden
         why_not = tell_why_not(item.host, entry)
@@ -199,6 +193,11 @@ class Survey:
         return item.host.approval.tell_why_off(
             self, item.path, item.words, is_of_project=item.is_of_project
         )
+
+    @cached_property
+    def remembered(self) -> dict[str, RememberedTools]:
+        """Return the tools of servers that have run, by the servers' names in profiles."""
+        return remembered_tools.read([self.state])
 
     @cached_property
     def names(self) -> set[str]:
@@ -216,7 +215,7 @@ class Survey:
                     found.add(_name_profile(_describe(host, file, document, path)))
             except Exception:  # noqa: BLE001, S112  # the other project's own doctor reports it
                 continue
-        return found | remembered_tools.read([self.state]).keys()
+        return found | self.remembered.keys()
 
     def is_unknown(self, name: str) -> bool:
         """Return whether certainly no server has this name in profiles."""

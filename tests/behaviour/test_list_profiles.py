@@ -73,9 +73,11 @@ def test_profiles_are_listed_with_what_they_set(own_home: Path, project: Path) -
         "~/.config/mcp-launch/config.toml",
         "  [defaults]  pass_env=safe",
         "  audit       audit --token '***', restart=off, strict, sets A T",
-        "  files       dotenv=a b, max_concurrent=4, tools allow read_* list_*, tools deny, "
-        'argument token is "***", argument path of read_file inside project_root; '
-        "applies to no server: did you mean filse?",
+        (
+            "  files       dotenv=a b, max_concurrent=4, tools allow read_* list_*, tools deny, "
+            'argument token is "***", argument path of read_file inside project_root; '
+            "applies to no server: did you mean filse?"
+        ),
     ]
 
 
@@ -142,3 +144,78 @@ def test_a_name_makes_no_line_of_its_own(own_home: Path) -> None:
 
     assert "\x1b" not in listed
     assert not any(line.startswith("  ours") for line in listed.splitlines())
+
+
+def find_unused(*words: str) -> list[tuple[str, str]]:
+    """Return the findings of doctor about profiles without a server: message and fix."""
+    told = json.loads(run_command("doctor", "--json", *words).stdout)
+    return [(one["message"], one["fix"]) for one in told["findings"] if one["code"] == "ML019"]
+
+
+def write_json(path: Path, value: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return path
+
+
+ENTRIES = {
+    "not wrapped": {"files": {"command": "cat"}},
+    "wrapped": {"it": {"command": "mcp-launch", "args": ["run", "--server", "files", "--", "cat"]}},
+    "wrapped without a name": {"files": {"command": "mcp-launch", "args": ["run", "--", "cat"]}},
+    "named by a variable": {
+        "it": {
+            "command": "mcp-launch",
+            "args": ["run", "--", "cat"],
+            "env": {"MCP_LAUNCH_SERVER": "files"},
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("entries", ENTRIES.values(), ids=list(ENTRIES))
+def test_a_profile_whose_name_no_entry_has_is_reported_with_the_nearest(
+    entries: dict[str, object], own_home: Path, project: Path
+) -> None:
+    assert project
+    write_json(own_home / ".claude.json", {"mcpServers": entries})
+    write(
+        own_home, "[servers.fils]\ntools = { deny = ['write_*'] }\n[servers.files]\nrest = '1m'\n"
+    )
+
+    for narrow in ([], ["--host", "codex"]):
+        assert find_unused(*narrow) == [
+            (
+                "no entry is named fils: this profile applies to no server",
+                "did you mean files? rename the table, or remove it",
+            )
+        ]
+    listed = run_command("list", "--profiles").stdout.splitlines()
+    assert "applies to no server: did you mean files?" in listed[1]
+    assert "applies to no server" not in listed[2]
+    assert [one["has_server"] for one in list_data()["profiles"]] == [False, True]
+
+
+def test_a_profile_for_a_server_of_another_project_is_not_reported(
+    own_home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_json(project / ".mcp.json", {"mcpServers": {"files": {"command": "cat"}}})
+    assert run_command("wrap", "--yes").returncode == 0
+    other = project.parent / "other"
+    (other / ".git").mkdir(parents=True)
+    write_json(other / ".mcp.json", {"mcpServers": {"docs": {"command": "cat"}}})
+    monkeypatch.chdir(other)
+    write(own_home, "[servers.files]\nrest = '1m'\n")
+
+    assert find_unused() == []
+
+
+def test_nothing_is_said_of_profiles_while_a_file_cannot_be_read(
+    own_home: Path, project: Path
+) -> None:
+    assert project
+    write_json(own_home / ".claude.json", {"mcpServers": {"files": {"command": "cat"}}})
+    (own_home / ".codex").mkdir()
+    (own_home / ".codex" / "config.toml").write_text("[mcp_servers", encoding="utf-8")
+    write(own_home, "[servers.other]\nrest = '1m'\n")
+
+    assert find_unused() == []

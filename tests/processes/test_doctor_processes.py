@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from fake_hosts import FakeHost
     from fake_machine import FakeMachine
     from launches import LaunchRunner
-
     from mcp_launch.doctor.finding import Finding
 
 THREAD = "01980000-0000-7000-8000-00000000000"

@@ -198,7 +198,7 @@ def test_its_log_has_the_failure_and_the_end(
     list_tools(launch)
     assert launch.finish()[0] == code
 
-    failures = run_command("logs", "docs", "--failures").stdout
+    failures = run_command("logs", "docs", "--failed").stdout
     ends = [line for line in run_command("logs", "docs").stdout.splitlines() if " end " in line]
 
     assert "the launch failed: " in failures
@@ -210,7 +210,7 @@ def test_its_log_names_the_host(runner: LaunchRunner) -> None:
     launch = runner.launch_below_host("gemini", command=[*RUN, *MISSING])
     list_tools(launch)
 
-    assert "the launch for gemini in " in run_command("logs", "docs", "--failures").stdout
+    assert "the launch for gemini in " in run_command("logs", "docs", "--failed").stdout
 
 
 def test_it_is_not_restarted_on_request(runner: LaunchRunner, state: Path) -> None:

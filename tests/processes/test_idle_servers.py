@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fake_machine import FakeMachine
-
     from mcp_launch.doctor.finding import Finding
 
 # Started twice: the first one stands in for a launcher, the second is a server of 40 MB.

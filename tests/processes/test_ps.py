@@ -31,7 +31,7 @@ from fake_hosts import (
 from launches import HERE, LIMIT, RUN, SCRIPTED_SERVER, LaunchRunner
 from shown_servers import read_row, show_running
 
-from mcp_launch.commands import ps, running_data
+from mcp_launch.commands import ps
 from mcp_launch.commands.ps import PsRequest
 from mcp_launch.machine import recognize_server, running, units
 from mcp_launch.machine.recognize_server import Configured
@@ -121,7 +121,7 @@ def test_a_server_of_an_earlier_session_is_marked(
 
     assert session.split() == ["session", "new"]
     assert server.endswith(f"  {told}")
-    (described,) = running_data.describe(take(state))["hosts"][0]["sessions"]
+    (described,) = ps.describe(take(state))["hosts"][0]["sessions"]
     assert described["session"] == "new"
     assert described["servers"][0]["earlier_session"] == "old"
 
@@ -202,7 +202,7 @@ WATCH = f"""
 import os, sys
 sys.path.insert(0, {str(HERE)!r})
 from mcp_launch.machine import process_snapshot as population
-from mcp_launch.commands import ps, running_data
+from mcp_launch.commands import ps
 from mcp_launch.commands.ps import PsRequest
 from fake_hosts import limit_to_subtree
 population.SETTLED = 0.0
@@ -390,6 +390,18 @@ def test_a_prompt_gets_one_line(
 
     line = capsys.readouterr().out
     assert re.fullmatch(r"1 session, 1 server, [\d.]+ MB, 1 orphan\n", line)
+
+
+def test_a_host_without_servers_is_said_to_have_none(
+    fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_hosts.start("claude", command=SERVER)
+
+    assert ps.run(PsRequest(("codex",)), os.environ, limit_to_subtree()) == 0
+
+    assert capsys.readouterr().out == (
+        "No MCP server that runs matches codex. mcp-launch ps shows all.\n"
+    )
 
 
 def test_the_title_of_a_session_is_shown_without_its_secrets(

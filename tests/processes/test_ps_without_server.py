@@ -15,7 +15,7 @@ from fake_hosts import STAYS, FakeHosts, limit_to_subtree, take, write_lease
 from launches import LIMIT, RUN, SCRIPTED_SERVER, wait_for_lease, wait_until_gone
 from shown_servers import read_row, show_running
 
-from mcp_launch.commands import ps, reap, running_data
+from mcp_launch.commands import ps, reap
 from mcp_launch.commands.ps import PsRequest
 from mcp_launch.system import linux
 
@@ -186,7 +186,7 @@ def wait_for_state(state: Path, wanted: str, calls: int = 0) -> dict[str, Any]:
 
 
 def find_only_server(state: Path) -> dict[str, Any]:
-    (host,) = running_data.describe(take(state))["hosts"]
+    (host,) = ps.describe(take(state))["hosts"]
     ((server,),) = (session["servers"] for session in host["sessions"])
     assert isinstance(server, dict)
     return server

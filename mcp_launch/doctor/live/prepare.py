@@ -41,7 +41,6 @@ _OVERRIDES = {
     "--trace": "0",
     "--strict": "0",
     "--direct": "0",
-    "--stdout": "auto",
     "--restart": "off",
     "--start": "now",
     "--rest": "off",

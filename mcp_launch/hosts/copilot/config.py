@@ -18,8 +18,7 @@ CONFIG = HostConfig(
     quirks=HostQuirks(
         program=HostProgram("copilot"),
         home_variable="COPILOT_HOME",
-        limits=wait("Copilot CLI", 65),
+        list_waits=wait("Copilot CLI", 65),
         greeting=Greeting(capabilities=("sampling", "elicitation")),  # seen with 1.0.102
-        ignores_unknown_tables=False,
     ),
 )

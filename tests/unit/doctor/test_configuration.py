@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from fake_machine import FakeMachine
-
     from mcp_launch.doctor.finding import Finding
 
 CODEX = "~/.codex/config.toml"

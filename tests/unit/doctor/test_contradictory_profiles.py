@@ -12,7 +12,6 @@ from mcp_launch.doctor.checks import contradictory_profiles, launcher_refuses
 
 if TYPE_CHECKING:
     from fake_machine import FakeMachine
-
     from mcp_launch.doctor.finding import Finding
 
 USERS = "~/.config/mcp-launch/config.toml"

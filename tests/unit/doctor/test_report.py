@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from command_line import Done, run_command
 from git_repository import track
+from mcp_launch.doctor.finding import Finding
+from mcp_launch.machine.installed_hosts import Program
 from rich.console import Console
 from secret_entries import SECRET, SECRETS
 
 from mcp_launch.doctor import registry
 from mcp_launch.doctor.checks import configuration, not_wrapped
 from mcp_launch.doctor.filter import CodeRule, Filter
-from mcp_launch.doctor.finding import Finding
 from mcp_launch.doctor.report import Report
 from mcp_launch.doctor.report_text import ReportText
-from mcp_launch.machine.installed_hosts import Program
 from mcp_launch.machine.subject import Subject
 
 if TYPE_CHECKING:

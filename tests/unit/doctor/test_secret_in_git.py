@@ -13,7 +13,6 @@ from mcp_launch.doctor.checks import secret_in_git
 
 if TYPE_CHECKING:
     from fake_machine import FakeMachine
-
     from mcp_launch.doctor.finding import Finding
 
 SECRET = "hunter2-hunter2"

@@ -15,7 +15,6 @@ from mcp_launch.machine import units
 
 if TYPE_CHECKING:
     from fake_machine import FakeMachine
-
     from mcp_launch.doctor.finding import Finding
 
 SHARE = "mcp-launch wrap docs -- --share project"

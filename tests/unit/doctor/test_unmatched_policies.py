@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fake_machine import FakeMachine
-
     from mcp_launch.doctor.finding import Finding
 
 TOOLS = ("read_page", "list_pages", "delete_page")

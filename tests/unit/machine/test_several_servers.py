@@ -8,7 +8,7 @@ import pytest
 from made_up_launches import MadeUpLaunches, make_binding, record
 from screens import open_screen
 
-from mcp_launch.commands import running_data, running_table
+from mcp_launch.commands import ps, running_table
 from mcp_launch.commands.status_line import sum_up
 from mcp_launch.machine import end_server, process_snapshot, running, server_pools
 from mcp_launch.machine.pipe_ends import End
@@ -209,7 +209,7 @@ def test_a_shared_server_is_in_every_session_that_uses_it(made_up: MadeUpLaunche
 def test_programs_see_who_keeps_a_shared_server(made_up: MadeUpLaunches) -> None:
     parts = share(made_up)
 
-    (host,) = running_data.describe(made_up.take())["hosts"]
+    (host,) = ps.describe(made_up.take())["hosts"]
 
     servers = [server for session in host["sessions"] for server in session["servers"]]
     expected = {"pool": parts["pool"]["pid"], "sessions": 2}
