@@ -58,7 +58,7 @@ _USUAL_PARAMETERS = {"_meta", "name", "arguments", "uri", "cursor"}
 
 
 def look(line: bytes) -> Json:
-    """Return the JSON value of a line, usually a message or a batch; None if it is not JSON."""
+    """Return the JSON value of a line, usually a message; None if it is not JSON."""
     try:
         return json_text.parse(line.removeprefix(_BYTE_ORDER_MARK))
     except ValueError:

@@ -1,9 +1,9 @@
 """Splits a host's input into lines, and a server's stdout into messages and noise.
 
 Servers print banners, logs and warnings to stdout, which makes hosts drop the connection. A
-line that is not a JSON object or array is noise and goes to stderr. A line passes unchanged or
-not at all, with one exception: noise before a message on the same line (a prompt without a
-newline) is cut off.
+line that is not a JSON object is noise and goes to stderr. A line passes unchanged or not at all,
+with one exception: noise before a message on the same line (a prompt without a newline) is cut
+off.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ class StdoutGuard:
         if self._state == _PASSING:
             # We treat this line as incomplete and answer the request ourselves. The host must
             # not read it as an answer, so a line that may be complete is made invalid.
-            return _CUT_OFF if self._tail.rstrip(_SPACE).endswith((b"}", b"]")) else b""
+            return _CUT_OFF if self._tail.rstrip(_SPACE).endswith(b"}") else b""
         if not self.is_off:
             return self._judge(held) if held else b""
         is_message = _begins_like_a_message(held) and _is_json(held)
@@ -307,9 +307,7 @@ class StdoutGuard:
         return part if is_shown else held
 
     def _is_needed_whole(self, head: bytes) -> bool:
-        """Return whether it is a request, which may have to be changed, or a batch of answers."""
-        if head.lstrip(_SPACE).startswith(b"["):
-            return True  # its ends do not show what it answers
+        """Return whether it is a request, which may have to be changed."""
         kind = read_kind(head) if _begins_like_a_message(head) else "answer"
         return kind == "request" or (kind == "" and self.holds_requests)
 
@@ -320,8 +318,8 @@ class StdoutGuard:
             return self._pass_message(line) if _is_meant_as_message(line) else self._salvage(line)
         except RecursionError:
             # Too deep for Python's parser, but JSON up to there.
-            return self._note_message(self._owner, line)
-        if not isinstance(message, (dict, list)):
+            message = {} if _begins_like_a_message(line) else None
+        if not isinstance(message, dict):
             self._divert_noise(line)
             return b""
         return self._pass_message(line)
@@ -355,8 +353,7 @@ def _is_meant_as_message(line: bytes) -> bool:
 
 def _begins_like_a_message(line: bytes) -> bool:
     start = line[:64].lstrip(_SPACE)
-    opener, inside = start[:1], start[1:].lstrip(_SPACE)[:1]
-    return (opener == b"{" and inside == b'"') or (opener == b"[" and inside == b"{")
+    return start[:1] == b"{" and start[1:].lstrip(_SPACE)[:1] == b'"'
 
 
 def _is_json(line: bytes) -> bool:

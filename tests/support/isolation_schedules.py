@@ -59,7 +59,7 @@ class Schedule:
         world = self.world
         process = world.processes["server"]
         world.start(process, fails=False)
-        self._ask(["initialize"], capabilities=_CAPABILITIES)
+        self._ask("initialize", capabilities=_CAPABILITIES)
         world.read_host(5000)
         while not process.output:
             self._read(process, 1 << 30)
@@ -98,15 +98,10 @@ class Schedule:
         request.level = params.get("level", "")
         return {"jsonrpc": "2.0", "id": self.ids, "method": method, "params": params}, request
 
-    def _ask(self, methods: list[str], **params: Any) -> None:
-        pairs = [self._make(one, **self._choose_params(one), **params) for one in methods]
-        said = [one for one, _ in pairs]
-        if len(methods) > 1 and self.random.random() < 0.3:
-            said.append(self._make_cancellation())
-        self._write(said if len(said) > 1 else said[0])
-        for _, request in pairs:
-            request.end = self.written
-            request.is_in_batch = len(said) > 1
+    def _ask(self, method: str, **params: Any) -> None:
+        said, request = self._make(method, **self._choose_params(method), **params)
+        self._write(said)
+        request.end = self.written
 
     def _choose_params(self, method: str) -> dict[str, Any]:
         if "subscribe" in method:
@@ -150,9 +145,9 @@ class Schedule:
             self.world.to_us += b"hello\n"
             self.written += 6
         elif chance < 0.53:
-            self._ask([self.random.choice(_METHODS) for _ in range(self.random.randrange(2, 5))])
+            self._write([{"jsonrpc": "2.0", "id": 0, "method": "tools/call"}])  # an array
         else:
-            self._ask([self.random.choice(_METHODS)])
+            self._ask(self.random.choice(_METHODS))
 
     def _answer_question(self) -> None:
         key = self.random.choice(list(self.books.questions))
@@ -187,9 +182,8 @@ class Schedule:
         while (end := seen.find(b"\n", process.parsed) + 1) > 0:
             said = read_json(seen[process.parsed : end])
             process.parsed = end
-            for one in said if isinstance(said, list) else [said]:
-                if isinstance(one, dict) and "method" in one:
-                    self._take(process, one)
+            if isinstance(said, dict) and "method" in said:
+                self._take(process, said)
 
     def _take(self, process: Process, said: Any) -> None:
         if "id" in said:

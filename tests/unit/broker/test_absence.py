@@ -57,13 +57,6 @@ def test_a_log_level_that_is_set_while_the_lists_are_compared_reaches_the_server
     """)
 
 
-def test_a_batch_is_answered_as_a_batch_from_memory() -> None:
-    open_absent().play("""
-        >> host: [{"id":3,"method":"ping"},{"id":4,"method":"ping"}]
-        << host: [{"jsonrpc":"2.0","id":3,"result":{}},{"jsonrpc":"2.0","id":4,"result":{}}]
-    """)
-
-
 def test_a_client_of_another_kind_is_not_answered_from_memory() -> None:
     open_absent("").play("""
         >> host: 0 initialize {"protocolVersion":"2","capabilities":{}}
@@ -306,18 +299,6 @@ def test_a_server_that_does_not_get_ready_fails_the_call_and_the_launch_goes_on(
         << host: 2 refused [mcp-launch] …
         >> host: 3 ping
         << host: 3 = {{}}
-    """)
-
-
-def test_a_batch_that_waits_for_a_start_that_fails_is_answered() -> None:
-    open_absent().play("""
-        >> host: 2 tools/call {"name":"x"}
-        << start server
-        >> host: [{"id":3,"method":"ping"},{"id":4,"method":"x/y"}]
-        >> start failed server
-        << forget
-        << host: 2 refused …
-        << host: [{"jsonrpc":"2.0","id":3,"result":{}},{"jsonrpc":"2.0","id":4,"error":…}]
     """)
 
 

@@ -58,7 +58,6 @@ LINES = b"".join(
         b"not a message\n",
         b"\n",
         '{"method":"notifications/x","params":"ä€"}\n'.encode(),
-        b'[{"id":3,"method":"ping"},{"method":"notifications/y"}]\n',
         b'{"id":4,"result":{}}\n',
         b"\xff\xfe\n",
     ]
@@ -70,7 +69,6 @@ ANSWERS = b"".join(
         b' { "id" : 2 , "result" : null }\r\n',
         b'{"id":99,"result":"nobody asked"}\n',
         b'{"method":"notifications/message","params":{"data":"\\u00e4"}}\n',
-        b'[{"id":3,"result":{}}]\n',
         b'{"id":5,"method":"sampling/createMessage"}\n',
         b'{"jsonrpc":"2.0","id":6,"result":"' + b"x" * 40_000 + b'"}\n',
     ]
@@ -119,11 +117,11 @@ def test_a_line_without_a_newline_is_passed_on_when_the_host_closes_our_stdin() 
 def test_messages_sent_before_the_first_server_runs_wait_for_it() -> None:
     Playbook().play("""
         >> host: 0 initialize
-        >> host: b'[{"id":1,"method":"ping"}]\\n'
+        >> host: 1 ping
         >> host: notifications/initialized
         >> started server
         << server: 0 initialize
-        << server: [{"id":1,"method":"ping"}]
+        << server: 1 ping
         << server: notifications/initialized
     """)
 
@@ -143,6 +141,70 @@ def test_a_line_in_which_another_parser_may_find_a_message_is_refused() -> None:
         << host: null error -32700 [mcp-launch] not delivered: this line cannot be read as JSON
         >> host: {"id":2, …}
         << server: {"id":2, …}
+    """)
+
+
+# Arrays of messages (JSON-RPC batches)
+
+BATCH_ERROR = "null error -32600 [mcp-launch] not delivered: this line is an array …"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '[{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}]\n',
+        ' [{"id":1,"result":{}}]\r\n',
+        '\ufeff[{"id":1,"method":"ping"}]\n',
+        "[]\n",
+        "[" * 5000 + "]" * 5000 + "\n",
+    ],
+    ids=["a call", "an answer", "behind a byte order mark", "empty", "nested 5000 deep"],
+)
+def test_an_array_is_refused_and_what_follows_it_is_served(line: str) -> None:
+    open_playbook().play(f"""
+        >> host: {line.encode()!r}
+        << host: {BATCH_ERROR}
+        >> host: 2 ping
+        << server: 2 ping
+    """)
+
+
+def test_an_array_is_refused_at_once_while_nothing_else_can_be_answered() -> None:
+    playbook = Playbook()
+
+    playbook.play(f"""
+        >> host: [{{"id":1,"method":"ping"}}]
+        << host: {BATCH_ERROR}
+        >> host: 0 initialize
+        >> start failed server
+        << fail: it cannot be started
+        << timer linger: 1
+        << host: 0 error -31000 [mcp-launch] it cannot be started …
+        >> host: [{{"id":1,"method":"ping"}}]
+        << host: {BATCH_ERROR}
+    """)
+
+
+@pytest.mark.parametrize("length", [1, 40_000])
+def test_an_array_of_a_server_is_noise_and_what_it_answers_stays_open(length: int) -> None:
+    playbook = open_playbook()
+    line = b'[{"jsonrpc":"2.0","id":1,"result":"%b"}]\n' % (b"x" * length)
+
+    playbook.play(f"""
+        {OPEN_CALL}
+        >> server: {line!r}
+        << divert: {line!r}
+        >> server: 1 = {{}}
+        << host: 1 = {{}}
+    """)
+
+    assert "which MCP removed in 2025-06-18" in str(playbook.notes)
+
+
+def test_several_messages_on_one_line_are_refused() -> None:
+    open_playbook().play("""
+        >> host: b'{"method":"notifications/x"}{"id":1,"method":"ping"}\\n'
+        << host: null error -32700 …
     """)
 
 
@@ -1216,19 +1278,6 @@ def test_a_host_that_sends_too_much_while_there_is_no_server_is_paused() -> None
 # Batches
 
 
-def test_a_batch_without_calls_passes_unchanged_and_is_answered() -> None:
-    playbook = open_playbook()
-    playbook.play("""
-        >> host: [{"id":1,"method":"ping"},{"id":2,"method":"ping"}]
-        << server: [{"id":1,"method":"ping"},{"id":2,"method":"ping"}]
-        >> server: [{"id":1,"result":{}}]
-        << host: [{"id":1,"result":{}}]
-        >> gone server
-        << host: 2 error -31000 …
-        << start server
-    """)
-
-
 OF_S2 = '{"id":2,"method":"tools/call","params":{"_meta":{"session":"s-2"}}}'
 
 
@@ -1245,125 +1294,6 @@ def test_an_id_that_is_used_twice_is_answered_twice() -> None:
         >> gone server
         << host: 1 refused …
         << start server
-    """)
-
-
-def test_an_id_that_is_used_twice_in_a_batch_is_answered_twice() -> None:
-    playbook = open_playbook()
-    playbook.play("""
-        >> host: [{"id":1,"method":"ping"},{"id":1,"method":"ping"}]
-        << server: {"id":1,"method":"ping"}
-        << server: {"id":"mcp-launch/1","method":"ping"}
-        >> host: [{"id":1,"method":"ping"}]
-        << server: {"id":"mcp-launch/2","method":"ping"}
-        >> server: 1 = {}
-        << host: [{"jsonrpc":"2.0","id":1,"result":{}}]
-        >> server: "mcp-launch/2" = {}
-        << host: 1 = {}
-        >> server: "mcp-launch/1" = {}
-        << host: 1 = {}
-    """)
-
-    assert not playbook.broker.backends["server"].requests.open
-
-
-def test_the_calls_of_a_batch_are_checked_one_by_one() -> None:
-    open_playbook(on_change="refuse").play(f"""
-        {SERVES_S1}
-        >> host: [{OF_S2}, {{"id":3,"method":"ping"}}]
-        << server: {{"id":3,"method":"ping"}}
-        >> server: 3 = {{}}
-        << host: [{{"jsonrpc":"2.0","id":2,"result":…,{{"jsonrpc":"2.0","id":3,"result":{{}}}}]
-    """)
-
-
-def test_a_batch_is_answered_without_what_was_cancelled_in_it() -> None:
-    playbook = open_playbook(on_change="refuse")
-    playbook.play(f"""
-        {SERVES_S1}
-        >> host: [{OF_S2}, {{"id":3,"method":"ping"}}]
-        << server: {{"id":3,"method":"ping"}}
-        >> host: notifications/cancelled {{"requestId":3}}
-        << host: [{{"jsonrpc":"2.0","id":2,"result":…]
-        << server: notifications/cancelled {{"requestId":3}}
-    """)
-
-    assert not playbook.broker.connections["host"].batches
-
-
-def test_a_batch_that_the_server_has_is_answered_by_it_in_its_own_way() -> None:
-    playbook = open_playbook()
-    playbook.play("""
-        >> host: [{"id":1,"method":"ping"},{"id":2,"method":"ping"}]
-        << server: [{"id":1,"method":"ping"},{"id":2,"method":"ping"}]
-        >> server: [{"id":2,"result":{}},{"id":1,"result":{}}]
-        << host: [{"id":2,"result":{}},{"id":1,"result":{}}]
-        >> host: [{"id":1,"method":"ping"},{"id":2,"method":"ping"}]
-        << server: [{"id":1,"method":"ping"},{"id":2,"method":"ping"}]
-        >> server: 2 = {}
-        << host: 2 = {}
-        >> server: 1 = {}
-        << host: 1 = {}
-    """)
-
-    assert not playbook.broker.connections["host"].batches
-
-
-def test_a_batch_over_which_the_server_dies_is_answered_as_one() -> None:
-    open_playbook().play("""
-        >> host: [{"id":1,"method":"ping"},{"id":2,"method":"ping"}]
-        << server: [{"id":1,"method":"ping"},{"id":2,"method":"ping"}]
-        >> gone server
-        << host: [{"jsonrpc":"2.0","id":1,"error":…{"jsonrpc":"2.0","id":2,"error":…]
-        << start server
-    """)
-
-
-def test_a_batch_that_the_server_has_not_read_is_answered_as_one_by_the_next() -> None:
-    open_playbook().play(f"""
-        >> host: [{{"id":1,"method":"ping"}},{{"id":2,"method":"ping"}}]
-        << server: [{{"id":1,"method":"ping"}},{{"id":2,"method":"ping"}}]
-        >> gone server | [{{"id":1,"method":"ping"}},{{"id":2,"method":"ping"}}]
-        << start server
-        {GREETING}
-        << server: {{"id":1,"method":"ping"}}
-        << server: {{"id":2,"method":"ping"}}
-        >> server: 1 = {{}}
-        >> server: 2 = {{}}
-        << host: [{{"jsonrpc":"2.0","id":1,"result":{{}}}},{{"jsonrpc":"2.0","id":2,"result":{{}}}}]
-    """)
-
-
-def test_several_messages_in_one_line_are_checked_one_by_one() -> None:
-    open_playbook(on_change="refuse").play(f"""
-        {SERVES_S1}
-        >> host: {OF_S2}{{"id":3,"method":"ping"}}
-        << host: 2 refused …
-        << server: {{"id":3,"method":"ping"}}
-    """)
-
-
-def test_the_messages_of_a_batch_wait_one_by_one_for_the_next_server() -> None:
-    open_playbook().play(f"""
-        >> gone server
-        << start server
-        >> host: [{{"id":1,"method":"ping"}},{{"id":2,"method":"ping"}}]
-        >> host: notifications/cancelled {{"requestId":1}}
-        {GREETING.rstrip()}
-        << server: {{"id":2,"method":"ping"}}
-    """)
-
-
-def test_a_batch_of_answers_that_we_have_given_ourselves_does_not_reach_the_host() -> None:
-    open_playbook(on_change="restart").play(f"""
-        {SERVES_S1}
-        >> host: 2 tools/call {{"_meta":{{"session":"s-2"}}}}
-        << timer drain server: 10
-        >> timer drain server
-        << host: 1 refused …
-        << close input of server
-        << end server: replaced
-        >> server: [{{"id":1,"result":{{}}}}]
     """)
 
 

@@ -266,13 +266,6 @@ def test_a_stream_is_confirmed_and_stays_open() -> None:
     """)
 
 
-def test_a_batch_is_answered_as_one() -> None:
-    open_failed().play("""
-        >> host: [{"id":1,"method":"ping"},{"method":"notifications/x"},{"id":2,"method":"ping"}]
-        << host: [{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"result":{}}]
-    """)
-
-
 @pytest.mark.parametrize(
     "event", ["host closed host", "host lost now", "reader lost host", "signal 15"]
 )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from broker_schedules import small_limits
 from broker_setup import Setup
-from broker_world import HOST, SERVER, World
+from broker_world import HOST, World
 
 
 def make_world(**changes: Any) -> World:
@@ -102,27 +102,6 @@ def test_a_servers_cancellation_arrives_after_the_request_it_cancels() -> None:
     assert list_host_messages(world) == [question, cancelled]
 
 
-def test_every_request_of_a_batch_is_answered_when_there_is_no_server() -> None:
-    world = make_world_before_handshake()
-    end(world)
-
-    host_sends(world, [{"id": 1, "method": "ping"}, call(2)])
-
-    assert [[one["id"] for one in answers] for answers in list_host_messages(world)] == [[1, 2]]
-
-
-def test_a_batch_that_waits_for_the_first_server_is_answered_if_it_cannot_be_started() -> None:
-    world = make_world_before_handshake()
-    broker = world.broker
-    broker.backends[SERVER].state = "starting"
-    world.server.stage = "starting"
-    host_sends(world, [{"id": 1, "method": "ping"}])
-
-    world.start(fails=True)
-
-    assert [[one["id"] for one in answers] for answers in list_host_messages(world)] == [[1]]
-
-
 def test_requests_from_a_server_that_dies_of_discovery_are_cancelled() -> None:
     world = make_world_before_handshake()
     host_sends(world, {"id": 1, "method": "server/discover"})
@@ -177,19 +156,6 @@ def test_a_long_answer_to_the_greeting_is_understood_in_pieces() -> None:
 
         assert list_host_messages(world) == [answer]
         assert world.broker.connections[HOST].handshake.is_ready
-
-
-def test_a_long_batch_of_answers_is_understood_in_pieces() -> None:
-    answers = [{"id": 1, "result": {"text": "x" * 400}}, {"id": 2, "result": {}}]
-    with small_limits():
-        world = make_world()
-        host_sends(world, [{"id": 1, "method": "ping"}, {"id": 2, "method": "ping"}])
-        server_sends(world, answers, cut=30)
-        world.server.output += encode(answers)[-30:]
-        world.read_server(100)
-
-        assert list_host_messages(world) == [answers]
-        assert world.broker.backends[SERVER].requests.list_unfinished() == []
 
 
 def test_a_new_server_gets_its_answer_before_it_has_answered_the_greeting() -> None:

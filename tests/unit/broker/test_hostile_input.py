@@ -38,16 +38,6 @@ def nest(depth: int) -> bytes:
     return b"".join(b"[%b," % (call % number) for number in range(depth)) + b"0" + b"]" * depth
 
 
-@pytest.mark.parametrize("depth", [2, 600, 5_000])
-def test_a_batch_in_a_batch_is_refused_and_the_rest_is_served(depth: int) -> None:
-    playbook = open_playbook()
-
-    done = send(playbook, nest(depth) + b"\n")
-
-    assert b"a batch cannot contain another one" in read_host(done)
-    assert [one.data.count(b"tools/call") for one in done if hasattr(one, "backend")] == [1]
-
-
 @pytest.mark.parametrize("depth", [2, 600, 990, 5_000])
 def test_nested_arrays_do_not_keep_a_failed_launch_from_answering(depth: int) -> None:
     playbook = Playbook()
@@ -56,13 +46,6 @@ def test_nested_arrays_do_not_keep_a_failed_launch_from_answering(depth: int) ->
     send(playbook, b"[" * depth + b"]" * depth + b"\n")
 
     assert b'"id":1,' in read_host(send(playbook, b'{"id":1,"method":"initialize"}\n'))
-
-
-@pytest.mark.parametrize("line", [b"[[1],2]\n", b"[[]]\n", b'[["id"],{"id":1,"result":{}}]\n'])
-def test_arrays_that_hold_no_message_arrive_as_they_were_sent(line: bytes) -> None:
-    (sent,) = send(open_playbook(), line)
-
-    assert sent == commands.SendToServer("server", line)
 
 
 def test_the_host_waits_when_many_messages_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,50 +102,6 @@ def test_a_stream_that_was_never_confirmed_is_confirmed_by_the_next_server() -> 
     """)
 
 
-def test_a_late_answer_in_an_array_does_not_reach_the_next_server() -> None:
-    open_playbook().play(f"""
-        >> server: 7 sampling/createMessage
-        << host: 7 sampling/createMessage
-        >> gone server
-        << host: notifications/cancelled {{"requestId":7,…
-        << start server
-        {GREETING}
-        >> host: [{{"id":7,"result":{{}}}},{{"method":"notifications/x"}}]
-        << server: {{"method":"notifications/x"}}
-    """)
-
-
-def test_requests_that_a_new_server_sends_in_an_array_get_ids_of_ours() -> None:
-    open_playbook().play(f"""
-        >> gone server
-        << start server
-        {GREETING}
-        >> server: [{{"id":7,"method":"sampling/createMessage"}},{{"method":"notifications/x"}}]
-        << host: {{"id":"mcp-launch/L/2","method":"sampling/createMessage"}}
-        << host: {{"method":"notifications/x"}}
-        >> host: "mcp-launch/L/2" = {{}}
-        << server: 7 = {{}}
-    """)
-
-
-@pytest.mark.parametrize("count", [0, 1])
-def test_a_batch_passes_whole_unless_it_may_answer_another_server(count: int) -> None:
-    playbook = open_playbook()
-    batch = '[{"method":"notifications/x"},{"id":1,"result":{}}]'
-    if count:
-        batch = '[{"method":"notifications/x"},{"id":1,"method":"ping"}]'
-        playbook.play(f"""
-            >> gone server
-            << start server
-            {GREETING}
-        """)
-
-    playbook.play(f"""
-        >> host: {batch}
-        << server: {batch}
-    """)
-
-
 def test_so_many_refused_calls_are_remembered_and_no_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -209,16 +148,6 @@ def test_a_line_that_is_meant_as_an_answer_arrives_in_any_pieces_even_if_it_is_b
         assert read_host(playbook.broker.take_commands()) == b"".join(pieces)
 
 
-def test_a_message_without_a_proper_method_does_not_hold_up_the_answers_of_its_batch() -> None:
-    open_playbook().play("""
-        >> host: [{"id":1,"method":5},{"id":2,"method":"tools/call","params":{}}]
-        << server: {"id":1,"method":5}
-        << server: {"id":2,"method":"tools/call","params":{}}
-        >> server: 2 = {}
-        << host: [{"jsonrpc":"2.0","id":2,"result":{}}]
-    """)
-
-
 def test_an_unread_notification_alone_does_not_start_another_server() -> None:
     open_playbook(restart="off").play("""
         >> host: notifications/x
@@ -237,18 +166,6 @@ def test_an_unread_call_with_a_carriage_return_in_a_string_goes_to_the_next_serv
 
     [kept] = playbook.broker.backends["server"].queue
     assert (kept.connection, kept.line) == ("host", line)
-
-
-def test_tools_in_a_batch_are_compared_with_those_of_the_next_server() -> None:
-    playbook = open_playbook()
-    playbook.play("""
-        >> host: [{"id":1,"method":"tools/list"}]
-        << server: [{"id":1,"method":"tools/list"}]
-        >> server: [{"id":1,"result":{"tools":[{"name":"a"}]}}]
-        << host: [{"id":1,"result":{"tools":[{"name":"a"}]}}]
-    """)
-
-    assert len(playbook.broker.backends["server"].requests.lists["tools/list"].pages) == 1
 
 
 @pytest.mark.parametrize("line", [b"0\r1\n", b"a\rb\n", b'{"a":1}\r{"b":2}\n'])

@@ -607,36 +607,6 @@ def test_the_only_server_forgets_the_subscriptions_of_the_last_session_but_not_t
     """)
 
 
-def make_batch_with_cancellation(cancelled: int) -> str:
-    ping = '{"jsonrpc":"2.0","id":4,"method":"ping"}'
-    params = f'"params":{{"requestId":{cancelled}}}'
-    return f'[{ping},{{"jsonrpc":"2.0","method":"notifications/cancelled",{params}}}]'
-
-
-def test_a_cancellation_in_a_batch_reaches_the_server_that_has_the_request() -> None:
-    playbook = open_two()
-    playbook.play("""
-        >> host: 3 tools/call {"_meta":{"session":"b"}}
-        << server-2: 3 tools/call {"_meta":{"session":"b"}}
-    """)
-    playbook.play(f"""
-        >> host: {make_batch_with_cancellation(3)}
-        << server: 4 ping
-        << server-2: notifications/cancelled {{"requestId":3}}
-    """)
-
-
-def test_a_request_that_is_cancelled_in_its_own_batch_is_not_left_open() -> None:
-    playbook = open_playbook()
-    playbook.play(f"""
-        >> host: {make_batch_with_cancellation(4)}
-        << server: 4 ping
-        << server: notifications/cancelled {{"requestId":4}}
-    """)
-
-    assert not playbook.broker.backends["server"].requests.open
-
-
 def test_progress_for_a_server_that_is_gone_reaches_no_other() -> None:
     open_two().play("""
         >> server-2: 1 sampling/createMessage {"_meta":{"progressToken":1}}

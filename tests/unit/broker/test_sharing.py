@@ -147,32 +147,6 @@ def test_a_notification_from_the_server_goes_to_both_hosts() -> None:
     """)
 
 
-def test_a_batch_is_split_if_hosts_share_the_server() -> None:
-    open_shared().play("""
-        >> a: [{"id":1,"method":"ping"},{"id":2,"method":"ping"}]
-        << 1: {"id":"mcp-launch/2","method":"ping"}
-        << 1: {"id":"mcp-launch/3","method":"ping"}
-        >> 1: "mcp-launch/3" = {}
-        >> 1: "mcp-launch/2" = {}
-        << a: [{"jsonrpc":"2.0","id":2,"result":{}},{"jsonrpc":"2.0","id":1,"result":{}}]
-    """)
-
-
-def test_a_batch_is_split_even_if_it_is_the_first_that_a_host_says() -> None:
-    playbook = Playbook(connections=("a", "b"), backends=("1",))
-    playbook.play("""
-        >> started 1
-        >> a: 0 ping
-        << 1: 0 ping
-        >> 1: 0 = {}
-        << a: 0 = {}
-        >> b: [{"id":1,"method":"ping"}]
-        << 1: {"id":"mcp-launch/1","method":"ping"}
-        >> 1: "mcp-launch/1" = {}
-        << b: [{"jsonrpc":"2.0","id":1,"result":{}}]
-    """)
-
-
 def test_streams_of_two_hosts_are_kept_apart() -> None:
     stream = "io.modelcontextprotocol/subscriptionId"
     open_shared().play(f"""

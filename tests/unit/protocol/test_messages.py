@@ -185,23 +185,6 @@ def test_nobody_hides_below_a_thousand_brackets(is_closed: bool) -> None:
     )
 
 
-def test_a_batch_is_taken_apart_as_it_is_written() -> None:
-    batch = b' [ {"id":1.0,"a":[1,2]} , {"b":"]"}, 3 ]\r\n'
-
-    assert json_edit.list_elements(batch) == [b'{"id":1.0,"a":[1,2]}\n', b'{"b":"]"}\n', b"3\n"]
-    assert json_edit.list_elements(b"[]\n") == []
-
-
-def test_several_messages_in_a_line_are_taken_apart() -> None:
-    assert json_edit.list_values(b'{"a":1} [2]{"b":"}"}\r\n') == [
-        b'{"a":1}\n',
-        b"[2]\n",
-        b'{"b":"}"}\n',
-    ]
-    assert json_edit.list_values(b'{"a":1} and so on\n') == [b'{"a":1}\n', b"and so on\n"]
-    assert json_edit.list_values(b"and so on\n") == []
-
-
 @many_messages
 @given(random=st.randoms(use_true_random=True))
 def test_an_answer_is_known_by_its_ends(random: Random) -> None:
