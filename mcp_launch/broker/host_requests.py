@@ -183,12 +183,11 @@ class HostRequests(Roots):
     ) -> None:
         """Handle a message with a method; with `meta_at`, a call that matches the pattern."""
         is_call = said["method"] == "tools/call"
-        followed = None
-        if is_call and self.follows_calls:
-            key = connection.pattern.key if meta_at else protocol.read_id(said)
-            if key is not None:
-                followed = self.follow_call(connection, key, line)
-                followed.said = None if meta_at else said
+        pattern, followed = connection.pattern, None
+        key = pattern.key if meta_at else protocol.read_id(said)
+        if is_call and key is not None and self.follows_calls:
+            followed = self.follow_call(connection, key, line)
+            followed.said = None if meta_at else said
         if is_call and self._tools is not None and not self._may_call(connection, said, line):
             return
         if connection.backend and len(self.backends) == 1:
@@ -202,11 +201,11 @@ class HostRequests(Roots):
         is_doubtful = is_call and (connection.roots_are_due or backend.gone_tools)
         if is_doubtful and self._stop_call(connection, backend, line):
             return
-        admission, pattern = self._admission, connection.pattern
+        admission = self._admission
         if meta_at:
-            key, meta, caller = pattern.key, pattern.meta, pattern.caller
+            meta, caller = pattern.meta, pattern.caller
         else:
-            key, params = protocol.read_id(said), said.get("params")
+            params = said.get("params")
             meta = params.get("_meta") if isinstance(params, dict) else None
             caller = admission.read_caller(said["method"], meta)
         # A request from the same caller as the last one need not be judged again.

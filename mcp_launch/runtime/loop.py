@@ -41,7 +41,7 @@ _LEASE_LIMIT = 5.0
 
 # How long to collect records of calls before they are written, and how many at the most. Some
 # hosts kill their servers as soon as they have the last answer.
-_RECORDS_DELAY = 0.01
+_RECORDS_DELAY = 0.05
 _RECORDS_LIMIT = 32
 
 # The longest wait for an event, in seconds: the system takes no timeout of a month.
