@@ -1,27 +1,21 @@
 """Random schedules of a host with several sessions, and their servers.
 
-    python tests/support/isolation_schedules.py --schedules 100000 --seed 1
-
 A schedule is chaos for some steps. Then host and servers behave, and every request must be
 answered. Then the host closes its end, and the launch must end.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import re
-import sys
 import traceback
-from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from broker_schedules import small_limits
 from isolation_model import PLACES, Books, Request, Said
 from isolation_world import Setup, World, read_json
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable
 
     from isolation_world import Process
@@ -455,33 +449,3 @@ def tally(schedule: Schedule, counts: Counter[str]) -> None:
     counts["finished"] += len(world.finished)
     for name in ("drain", "greeting", "input", "output", "roots", "grace", "leave", "restart"):
         counts[f"timer {name}"] += log.count(f"> timer {name}")
-
-
-def main() -> int:
-    """Run schedules, and group those that fail."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--schedules", type=int, default=10000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--explain", action="store_true")
-    chosen = parser.parse_args()
-    failed: dict[str, list[int]] = {}
-    counts: Counter[str] = Counter()
-    with small_limits():
-        if chosen.explain:
-            sys.stdout.write(explain(chosen.seed) + "\n")
-            return 0
-        for seed in range(chosen.seed, chosen.seed + chosen.schedules):
-            try:
-                tally(run(seed), counts)
-            except Exception as error:  # noqa: BLE001
-                where = traceback.extract_tb(error.__traceback__)[-1]
-                text = re.sub(r"\d+", "N", f"{error!r}")[:90]
-                failed.setdefault(f"{where.name}:{where.lineno} {text}", []).append(seed)
-    for what, seeds in sorted(failed.items(), key=lambda one: -len(one[1])):
-        sys.stdout.write(f"{len(seeds)} {what} {seeds[:5]}\n")
-    sys.stdout.write(f"{chosen.schedules} schedules: {dict(counts)}\n")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
