@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mcp_launch.config_files.host_quirks import Environment
     from mcp_launch.documents.positions import Path
     from mcp_launch.machine.installed_hosts import Program
+    from mcp_launch.machine.remembered_tools import RememberedTools
     from mcp_launch.machine.running import Census
     from mcp_launch.system import ProcessTable
 
@@ -99,11 +100,6 @@ class Item(NamedTuple):
     def is_of_project(self) -> bool:
         """Return whether the entry is in a project's file, where others may see it."""
         return self.scope in {"project", "workspace", "repository"}
-
-    @property
-    def skipped(self) -> str:
-        """Return the `why_not` of an entry that its host skips."""
-        return f"{self.host.title} skips it"
 
     @property
     def hidden(self) -> str:
@@ -190,8 +186,6 @@ class Survey:
         entry = item.document.get(item.path)
         if item.file.why_not:
             return item.file.why_not
-        if any(item.host.quirks.keys.list_skipping(entry)):
-            return item.skipped
         if any(_hides(one, item) for one in before):
             return item.hidden
         why_not = tell_why_not(item.host, entry)
@@ -200,6 +194,11 @@ class Survey:
         return item.host.approval.tell_why_off(
             self, item.path, item.words, is_of_project=item.is_of_project
         )
+
+    @cached_property
+    def remembered(self) -> dict[str, RememberedTools]:
+        """Return the tools of servers that have run, by the servers' names in profiles."""
+        return remembered_tools.read([self.state])
 
     @cached_property
     def names(self) -> set[str]:
@@ -217,7 +216,7 @@ class Survey:
                     found.add(_name_profile(_describe(host, file, document, path)))
             except Exception:  # noqa: BLE001, S112  # the other project's own doctor reports it
                 continue
-        return found | remembered_tools.read([self.state]).keys()
+        return found | self.remembered.keys()
 
     def is_unknown(self, name: str) -> bool:
         """Return whether certainly no server has this name in profiles."""
@@ -321,6 +320,22 @@ def check_hosts(names: list[str], *also: str) -> None:
             raise UsageError(
                 f"there is no host {name}",
                 fix=f"{suggest(name, known)}the hosts are {', '.join(known)}",
+            )
+
+
+def check_servers(survey: Survey, names: Iterable[str], *also: str) -> None:
+    """Check that all these servers are in a host's file, or `also` known.
+
+    Raises:
+        UsageError: One is unknown.
+
+    """
+    known = {*also, *(item.name for item in survey.items)}
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"there is no server {name}",
+                fix=f"{suggest(name, known)}mcp-launch list shows all servers",
             )
 
 

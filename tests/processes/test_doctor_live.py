@@ -13,12 +13,11 @@ import pytest
 from fake_hosts import SERVER, FakeHosts, limit_to_subtree
 from fake_machine import list_codes
 from launches import HERE, LivenessSocket, wait_until_gone
-
-from mcp_launch.commands import trust
-from mcp_launch.doctor import live, registry
 from mcp_launch.doctor.checks import processes
-from mcp_launch.doctor.live import client, prepare
 from mcp_launch.doctor.progress import Progress
+
+from mcp_launch.doctor import live, registry
+from mcp_launch.doctor.live import client, prepare
 from mcp_launch.hosts.claude import config as claude_config
 from mcp_launch.hosts.codex import config as codex_config
 from mcp_launch.hosts.configured import HOSTS
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
     from fake_hosts import FakeHost
     from fake_machine import FakeMachine
-
     from mcp_launch.doctor.finding import Finding
 
 FAULTY_SERVER = [sys.executable, "-S", str(HERE / "scripts" / "faulty_server.py")]
@@ -322,8 +320,8 @@ def test_a_server_that_keeps_claude_code_waiting_for_an_answer_is_found(
 
 @pytest.mark.parametrize(
     ("run", "codes"),
-    [(None, ["ML304"]), ([], []), (["--direct"], ["ML304"]), (["--stdout", "off"], ["ML304"])],
-    ids=["bare", "wrapped", "wrapped on the direct wire", "wrapped and let pass"],
+    [(None, ["ML304"]), ([], []), (["--direct"], ["ML304"])],
+    ids=["bare", "wrapped", "wrapped on the direct wire"],
 )
 def test_noise_on_stdout_is_found_unless_the_launcher_moves_it(
     machine: FakeMachine, run: list[str] | None, codes: list[str]
@@ -554,27 +552,20 @@ def test_a_server_gets_what_its_host_would_give_it(machine: FakeMachine) -> None
     assert list_codes(look_at(machine, "codex", "needs=GIVEN")) == ["ML301"]
 
 
-@pytest.mark.parametrize("is_trusted", [True, False], ids=["trusted", "not trusted"])
-def test_a_command_in_a_profile_is_found_if_the_project_is_trusted(
-    machine: FakeMachine, is_trusted: bool
-) -> None:
+def test_a_command_in_a_profile_is_found(machine: FakeMachine) -> None:
     path = machine.write(
-        ".mcp-launch.toml",
+        "~/.config/mcp-launch/config.toml",
         f"""
 [servers.docs]
 command = {spell(FAULTY_SERVER[0])}
 args = {spell(FAULTY_SERVER[1:])}
 """,
     )
-    environ = {"HOME": str(machine.home)}
-    trust.decide(trust.read(str(path), environ), environ, is_trusted=is_trusted)
+    path.chmod(0o600)
     entry = {"command": "/opt/mcp-launch", "args": ["run", "--server", "docs"]}
     configure(machine, "claude", docs=entry)
 
-    findings = look(machine)
-
-    assert list_codes(findings) == ([] if is_trusted else ["ML301"])
-    assert all("mcp-launch trust" in finding.fix for finding in findings)
+    assert look(machine) == []
 
 
 @pytest.mark.parametrize(

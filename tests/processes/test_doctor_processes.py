@@ -23,8 +23,8 @@ from fake_hosts import (
 )
 from fake_machine import list_codes
 from launches import wait_until_gone
-
 from mcp_launch.doctor.checks import processes, shared_servers
+
 from mcp_launch.errors import LaunchError
 from mcp_launch.machine import process_snapshot
 from mcp_launch.system import linux
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from fake_hosts import FakeHost
     from fake_machine import FakeMachine
     from launches import LaunchRunner
-
     from mcp_launch.doctor.finding import Finding
 
 THREAD = "01980000-0000-7000-8000-00000000000"

@@ -14,15 +14,14 @@ from command_line import run_command
 from fake_hosts import FakeHosts, limit_to_subtree, write_lease
 from git_repository import track
 from launches import python
-
 from mcp_launch.doctor.checks import idle_servers, processes
+
 from mcp_launch.machine import units
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from fake_machine import FakeMachine
-
     from mcp_launch.doctor.finding import Finding
 
 # Started twice: the first one stands in for a launcher, the second is a server of 40 MB.

@@ -26,11 +26,11 @@ from fake_hosts import (
     write_session,
 )
 from launches import ENVIRONMENT_SERVER, HERE, RUN, python, wait_for_lease
+from mcp_launch.doctor.checks import identity_of_processes
 
 from mcp_launch.commands import ps
 from mcp_launch.commands.ps import PsRequest
 from mcp_launch.commands.screen import Screen
-from mcp_launch.doctor.checks import identity_of_processes
 from mcp_launch.machine import process_snapshot, running, units
 from mcp_launch.machine.pipe_ends import Endpoints
 from mcp_launch.machine.process_snapshot import ConnectedClient, Population

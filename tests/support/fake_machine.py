@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-    from mcp_launch.doctor.finding import Finding
+    from mcp_launch.doctor.check import Finding
 
 
 class FakeMachine:

@@ -20,8 +20,7 @@ CONFIG = HostConfig(
             "copilot", tells_version=True, package="@github/copilot", tried=("1.0.102",)
         ),
         home_variable="COPILOT_HOME",
-        limits=wait("Copilot CLI", 65),
+        list_waits=wait("Copilot CLI", 65),
         greeting=Greeting(capabilities=("sampling", "elicitation")),  # seen with 1.0.102
-        ignores_unknown_tables=False,
     ),
 )

@@ -22,7 +22,7 @@ CONFIG = HostConfig(
         ),
         home_variable="KIMI_CODE_HOME",
         environment=Environment(hands_all_on=True),
-        limits=wait("Kimi Code", 30, "startupTimeoutMs", 1000),
+        list_waits=wait("Kimi Code", 30, "startupTimeoutMs", 1000),
         cwd="honoured",
         json_extras="nothing",
     ),

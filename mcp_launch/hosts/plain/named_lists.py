@@ -38,7 +38,7 @@ NAMED_LISTS = (
             home_variable="CONTINUE_GLOBAL_DIR",
             lives_in="vscode",
             environment=Environment(hands_all_on=True),
-            limits=wait("Continue", 60),
+            list_waits=wait("Continue", 60),
             cwd="honoured",
         ),
     ),

@@ -75,7 +75,7 @@ TERMINALS = (
             program=HostProgram("openhands", tells_version=True),
             home_variable="OPENHANDS_PERSISTENCE_DIR",
             environment=Environment(list_passed=lambda _: LIBRARY_PASSES),
-            limits=wait("OpenHands", 30),
+            list_waits=wait("OpenHands", 30),
         ),
     ),
     HostConfig(

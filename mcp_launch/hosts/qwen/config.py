@@ -20,7 +20,7 @@ CONFIG = HostConfig(
         home_variable="QWEN_HOME",
         environment=Environment(hands_all_on=True),
         texts=TEXTS,
-        limits=wait("Qwen Code", 30),
+        list_waits=wait("Qwen Code", 30),
         cwd="honoured",
         json_extras="comments",
         losses=(

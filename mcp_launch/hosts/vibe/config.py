@@ -62,7 +62,7 @@ CONFIG = HostConfig(
         program=HostProgram("vibe", tells_version=True, tried=("3.0.2",)),
         home_variable="VIBE_HOME",
         environment=Environment(list_passed=lambda _: LIBRARY_PASSES),
-        limits=wait("Mistral Vibe", 10, "startup_timeout_sec"),
+        list_waits=wait("Mistral Vibe", 10, "startup_timeout_sec"),
         cwd="honoured",
     ),
 )

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_machine import examine_module, list_codes
-
-from mcp_launch.commands import doctor
 from mcp_launch.doctor.checks import changed_tools
 from mcp_launch.doctor.finding import Finding
+
+from mcp_launch.commands import doctor
 from mcp_launch.machine.subject import Subject
 
 if TYPE_CHECKING:

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fake_machine import examine_module, list_codes
-from privileges import run_unprivileged
-
 from mcp_launch.doctor.checks import (
     directory,
     misplaced_table,
@@ -21,12 +19,12 @@ from mcp_launch.doctor.checks import (
     unexpanded_variables,
     unreadable_file,
 )
+from privileges import run_unprivileged
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from fake_machine import FakeMachine
-
     from mcp_launch.doctor.finding import Finding
 
 CODEX = "~/.codex/config.toml"

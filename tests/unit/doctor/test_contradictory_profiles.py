@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_machine import examine_module
-
 from mcp_launch.doctor.checks import contradictory_profiles, launcher_refuses
 
 if TYPE_CHECKING:
     from fake_machine import FakeMachine
-
     from mcp_launch.doctor.finding import Finding
 
 USERS = "~/.config/mcp-launch/config.toml"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_machine import examine_module, list_codes
 from git_repository import track
-
 from mcp_launch.doctor.checks import (
     agent_timeouts,
     allowlists,
@@ -19,6 +18,7 @@ from mcp_launch.doctor.checks import (
     packages,
 )
 from mcp_launch.doctor.finding import CHECKS
+
 from mcp_launch.errors import FileRefused
 from mcp_launch.hosts.claude import settings
 from mcp_launch.machine.installed_hosts import Program
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from fake_machine import FakeMachine
-
     from mcp_launch.doctor.finding import Finding
 
 CODEX = "~/.codex/config.toml"

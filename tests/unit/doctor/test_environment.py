@@ -11,10 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_machine import list_codes
 from git_repository import track
-from script_files import BROKEN, SOUND
-
-from mcp_launch.config_files.planned_changes import Wish, look
-from mcp_launch.doctor import registry
 from mcp_launch.doctor.checks import (
     binary_format,
     environment,
@@ -23,6 +19,10 @@ from mcp_launch.doctor.checks import (
 )
 from mcp_launch.doctor.checks.binary_format import System
 from mcp_launch.doctor.checks.version_manager import explain_shim_failure
+from script_files import BROKEN, SOUND
+
+from mcp_launch.config_files.planned_changes import Wish, look
+from mcp_launch.doctor import registry
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import program_help
 from mcp_launch.machine import host_environment
@@ -30,7 +30,6 @@ from mcp_launch.machine.preview import predict
 
 if TYPE_CHECKING:
     from fake_machine import FakeMachine
-
     from mcp_launch.doctor.finding import Finding
 
 # Where each host's file is, and what its servers stand in.

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from documented_commands import list_faults
-
 from mcp_launch.doctor.explanation import (
     DIRECTORY,
     GROUPS,

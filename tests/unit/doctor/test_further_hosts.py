@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_machine import FakeMachine, examine_module, list_codes
-
 from mcp_launch.doctor.checks import environment, skipped_entries, unreadable_file
 
 if TYPE_CHECKING:

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_machine import list_codes
+from mcp_launch.doctor.checks import our_installation
 from privileges import run_unprivileged
 
 from mcp_launch.commands import trust as trust_command
-from mcp_launch.doctor.checks import our_installation
 from mcp_launch.launch import profile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from fake_machine import FakeMachine
-
     from mcp_launch.doctor.finding import Finding
 
 

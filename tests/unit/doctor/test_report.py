@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from command_line import Done, run_command
 from git_repository import track
-from json_formats import check_format
+from mcp_launch.doctor.checks import configuration, not_wrapped
+from mcp_launch.doctor.finding import Finding
 from rich.console import Console
 from secret_entries import SECRET, SECRETS
 
 from mcp_launch.doctor import registry
-from mcp_launch.doctor.checks import configuration, not_wrapped
 from mcp_launch.doctor.filter import CodeRule, Filter
-from mcp_launch.doctor.finding import Finding
 from mcp_launch.doctor.report import Report
 from mcp_launch.doctor.report_text import ReportText
 from mcp_launch.machine.installed_hosts import Program
@@ -71,7 +70,7 @@ def test_one_command_says_what_is_wrong_where_and_what_to_do(machine: FakeMachin
 def test_what_it_says_to_programs_has_a_version(machine: FakeMachine) -> None:
     machine.write("~/.codex/config.toml", UNWRAPPED)
 
-    told = check_format("doctor", doctor(machine, "--json").stdout)
+    told = json.loads(doctor(machine, "--json").stdout)
 
     assert told["version"] == 1
     assert told["servers"] == 1
@@ -371,7 +370,7 @@ def test_codes_may_be_listed_and_repeated(machine: FakeMachine) -> None:
     machine.write("~/.cursor/mcp.json", '{"mcpServers": {"it": {"command": "no-such-thing"}}}')
 
     done = doctor(machine, "--json", "--select", "ML101, ml2", "--select", "ML117")
-    told = check_format("doctor", done.stdout)
+    told = json.loads(done.stdout)
 
     assert {one["code"] for one in told["findings"]} == {"ML101", "ML201", "ML117"}
     assert told["filter"] == {"level": "note", "select": ["ML101", "ML2", "ML117"], "ignore": []}
@@ -473,7 +472,7 @@ def test_the_user_may_ignore_findings_for_good(machine: FakeMachine) -> None:
     machine.write("~/.codex/config.toml", UNWRAPPED)
     machine.write(CONFIG, '[doctor]\nignore = ["ML117:docs", "ML0"]\n')
 
-    told = check_format("doctor", doctor(machine, "--json").stdout)
+    told = json.loads(doctor(machine, "--json").stdout)
 
     assert {"ML117", "ML015"}.isdisjoint(one["code"] for one in told["findings"])
     assert "docs" in [one["subject"].get("server") for one in told["ignored"]]
@@ -600,7 +599,7 @@ def test_remote_and_disabled_servers_are_counted_and_named(machine: FakeMachine)
     machine.write("~/.codex/config.toml", f"{UNWRAPPED}{more}enabled = false\n")
 
     shown = show(machine.survey("codex"), [])
-    told = check_format("doctor", doctor(machine, "--json", "--host", "codex").stdout)
+    told = json.loads(doctor(machine, "--json", "--host", "codex").stdout)
 
     assert shown.startswith("Codex: 1 server, 1 remote (sentry), 1 disabled (old)\n")
     [codex] = told["hosts"]

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_machine import examine_module, list_codes
 from git_repository import add_worktree, track
-
 from mcp_launch.doctor.checks import names as name_checks
 from mcp_launch.doctor.checks import not_approved
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from fake_machine import FakeMachine
-
     from mcp_launch.doctor.finding import Finding
 
 CODEX = "~/.codex/config.toml"

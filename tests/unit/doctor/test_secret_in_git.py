@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_machine import examine_module
 from git_repository import track
-
 from mcp_launch.doctor.checks import secret_in_git
 
 if TYPE_CHECKING:
     from fake_machine import FakeMachine
-
     from mcp_launch.doctor.finding import Finding
 
 SECRET = "hunter2-hunter2"

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fake_machine import list_codes
 from made_up_launches import MadeUpLaunches, make_binding, record
-
 from mcp_launch.doctor.checks import idle_servers, processes
+
 from mcp_launch.machine import units
 
 if TYPE_CHECKING:
     from fake_machine import FakeMachine
-
     from mcp_launch.doctor.finding import Finding
 
 SHARE = "mcp-launch wrap docs -- --share project"

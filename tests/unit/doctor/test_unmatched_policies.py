@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from fake_machine import list_codes
+from mcp_launch.doctor.checks import unmatched_policies
 
 from mcp_launch.commands import trust as trust_command
 from mcp_launch.doctor import registry
-from mcp_launch.doctor.checks import unmatched_policies
 from mcp_launch.protocol.memory import Remembered
 from mcp_launch.state.handshakes import Handshakes
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fake_machine import FakeMachine
-
     from mcp_launch.doctor.finding import Finding
 
 TOOLS = ("read_page", "list_pages", "delete_page")

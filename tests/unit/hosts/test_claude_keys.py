@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from mcp_launch.hosts.claude.keys import list_faults
 
 

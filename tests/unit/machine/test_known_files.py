@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fake_machine import FakeMachine, list_codes
+from mcp_launch.doctor.checks import names
 
 from mcp_launch.config_files.site import Site
-from mcp_launch.doctor.checks import names
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine import known_files
 
