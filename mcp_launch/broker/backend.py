@@ -147,11 +147,6 @@ class Backend(Waiting):
         return self.state == "ready"
 
     @property
-    def is_starting(self) -> bool:
-        """Whether the first server is being started, and memory does not stand in for it."""
-        return self.state == "starting" and not self.generation and not self.is_waking
-
-    @property
     def is_replacing(self) -> bool:
         """Whether the server is being replaced on purpose."""
         return self.state in {"draining", "ending"}

@@ -312,14 +312,12 @@ class ServerMessages(Endings):
             connection.roots_were_asked = True
         raw_id = json_edit.read_raw(line, "id")
         key = protocol.spell(said["id"])
-        is_shown = backend.lines.is_within_a_line  # so the host has its id already
-        if backend.is_one_of_many and not is_shown:
+        if backend.is_one_of_many:
             # Another server uses the same ids, and the host may still be working on one of them.
             key = protocol.spell(self.make_id())
             line = json_edit.replace(line, key, "id")
         path = ("params", "_meta", "progressToken")
-        is_renamed = len(self.backends) > 1 and not is_shown
-        token = json_edit.read_raw(line, *path) if is_renamed else b""
+        token = json_edit.read_raw(line, *path) if len(self.backends) > 1 else b""
         if token:
             line = json_edit.replace(line, key, *path)
         connection.note_server_request(backend.name, said, raw_id, key, token)
