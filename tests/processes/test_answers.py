@@ -194,26 +194,6 @@ def test_an_answer_that_does_not_end_in_time_is_cut_and_not_followed_by_its_end(
     assert "was replaced" in read_refusal(refused)
 
 
-def test_a_batch_that_waits_for_the_next_server_is_answered_once(
-    claude: Callable[..., Claude], tmp_path: Path
-) -> None:
-    session = claude("--env", "SESSION=session")
-    host = session.begin()
-    flag = tmp_path / "go"
-    host.send(call("wait", 2, path=str(flag)))
-    assert host.answer()["method"] == "notifications/message"
-    session.switch("s-2")
-    host.send(call("look", 3))
-
-    host.write(json.dumps([request("ping", 10), request("ping", 11)]).encode() + b"\n")
-    flag.touch()
-    host.send(request("ping", 12))
-
-    answers = [host.answer(), host.answer(), *host.answer_to_batch(), host.answer()]
-    assert [answer["id"] for answer in answers] == [2, 3, 10, 11, 12]
-    assert all("result" in answer for answer in answers)
-
-
 def test_an_answer_before_the_noise_that_ends_a_strict_launch_arrives(runner: LaunchRunner) -> None:
     code = (
         "import sys\n"
