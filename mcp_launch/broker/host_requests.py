@@ -284,7 +284,9 @@ class HostRequests(Roots):
         if backend.has_neighbours and method == "logging/setLevel":
             self._set_level_of_others(connection, backend, line)
         if (backend.notes_use or backend.is_unused) and method not in CHATTER:
-            backend.last_active, backend.is_unused = self.now, False
+            backend.last_active = self.now
+            # Claude Code opens its stream of list changes before it asks for the first list.
+            backend.is_unused &= method == "subscriptions/listen"
         if is_greeting:
             handshake.note_request(said, line)
             self.expect_greeting(connection, backend, said, line)

@@ -230,8 +230,8 @@ class StateWrites:
         if self._records is None:
             try:
                 from mcp_launch.runtime.records import Records
-            except ImportError:
-                return  # mcp-launch was removed or replaced meanwhile
+            except (ImportError, OSError):
+                return  # mcp-launch was removed or replaced meanwhile, or too many files are open
             self._records = Records(self._broker, keeps_arguments=self._keeps_arguments)
         if self._records.add(calls) >= _RECORDS_LIMIT:
             self._records.write()

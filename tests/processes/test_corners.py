@@ -190,11 +190,9 @@ def test_a_name_that_is_not_utf8_can_be_printed(runner: LaunchRunner) -> None:
     assert b"s\\udcff printed a line to stdout" in launch.finish()[2]
 
 
-def test_a_variable_that_no_program_can_get_is_reported(
-    wire: list[str], runner: LaunchRunner
-) -> None:
+def test_a_variable_that_no_program_can_get_is_reported(runner: LaunchRunner) -> None:
     (runner.project / "odd.env").write_text("'A=B'=c\n", encoding="utf-8")
-    launch = runner.launch(*wire, "--dotenv", "odd.env", "--", "cat")
+    launch = runner.launch("--dotenv", "odd.env", "--", "cat")
     launch.send(request("initialize"))
 
     assert "one holds a NUL, or has an invalid name" in launch.answer()["error"]["message"]
@@ -225,9 +223,9 @@ def test_a_dotenv_file_may_be_a_descriptor(runner: LaunchRunner) -> None:
     assert launch.wait() == 6
 
 
-def test_a_pipe_without_an_end_is_not_read_for_ever(wire: list[str], runner: LaunchRunner) -> None:
+def test_a_pipe_without_an_end_is_not_read_for_ever(runner: LaunchRunner) -> None:
     os.mkfifo(runner.project / "fifo")
-    launch = runner.launch(*wire, "--dotenv", "fifo", "--", "cat")
+    launch = runner.launch("--dotenv", "fifo", "--", "cat")
     launch.send(request("initialize"))
 
     fifo = f"the dotenv file {runner.project}/fifo"
