@@ -63,7 +63,7 @@ def test_the_json_has_every_code_with_its_text() -> None:
 def test_a_topic_has_no_links_that_lead_nowhere() -> None:
     shown = run_command("help", "profiles").stdout
 
-    assert shown.startswith("# Profiles\n")
+    assert shown.startswith("# Profiles")
     assert ".md)" not in shown
 
 
