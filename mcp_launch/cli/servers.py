@@ -40,10 +40,10 @@ def _list(
 
     if profiles:
         raise typer.Exit(list_profiles.run(os.environ, is_json=as_json))
-    request = list_servers.ListRequest(
-        tuple(servers or ()), tuple(hosts or ()), is_json=as_json, is_verbose=verbose
+    code = list_servers.run(
+        servers or [], hosts or [], os.environ, is_json=as_json, is_verbose=verbose
     )
-    raise typer.Exit(list_servers.run(request, os.environ))
+    raise typer.Exit(code)
 
 
 @app.command("ps")

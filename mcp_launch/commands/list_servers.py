@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -24,8 +24,7 @@ from mcp_launch.values import shorten_home
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from mcp_launch.machine.survey import Item, Survey
-    from mcp_launch.system import ProcessTable
+    from mcp_launch.machine.survey import Survey
 
 VERSION = 1
 
@@ -42,37 +41,31 @@ _NARROWEST_PATH = 12
 _STYLES = {"wrapped": "green", "not wrapped": "yellow", "invalid": "red"}
 
 
-class ListRequest(NamedTuple):
-    """What the user asked for."""
-
-    names: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
-    is_json: bool = False
-    is_verbose: bool = False
-
-
-def run(request: ListRequest, environ: Mapping[str, str], table: ProcessTable | None = None) -> int:
+def run(
+    names: list[str],
+    hosts: list[str],
+    environ: Mapping[str, str],
+    *,
+    is_json: bool = False,
+    is_verbose: bool = False,
+) -> int:
     """Show the servers; return 1 if a file could not be read."""
-    check_hosts([*request.hosts])
-    survey = open_survey(environ, table, request.hosts)
+    check_hosts(hosts)
+    survey = open_survey(environ, None, hosts)
     if survey.items and not survey.refusals:  # otherwise it may be in one that cannot be read
-        check_servers(survey, request.names)
-    listed = [look_up(survey, item) for item in survey.items if _is_wanted(item, request)]
-    if request.is_json:
+        check_servers(survey, names)
+    listed = [look_up(survey, item) for item in survey.items if not names or item.name in names]
+    if is_json:
         print_json(describe(survey, listed))
     else:
         screen = Screen()
         for refusal in survey.refusals:
             tell(refusal.error, sys.stderr)
-        show(screen, survey, listed, request)
+        show(screen, survey, listed, is_verbose=is_verbose)
     return 1 if survey.refusals or survey.failures else 0
 
 
-def _is_wanted(item: Item, request: ListRequest) -> bool:
-    return not request.names or item.name in request.names
-
-
-def show(screen: Screen, survey: Survey, listed: list[Listed], request: ListRequest) -> None:
+def show(screen: Screen, survey: Survey, listed: list[Listed], *, is_verbose: bool) -> None:
     """Print the table, or where servers were looked for."""
     home = survey.site.home
     if not listed:
@@ -80,7 +73,7 @@ def show(screen: Screen, survey: Survey, listed: list[Listed], request: ListRequ
         return
     rows = [_make_row(one) for one in listed]
     columns: tuple[Column, ...] = _COLUMNS
-    if request.is_verbose:
+    if is_verbose:
         columns = _COLUMNS[:-1]
         rows = [row[:-1] for row in rows]
     else:
@@ -95,7 +88,7 @@ def show(screen: Screen, survey: Survey, listed: list[Listed], request: ListRequ
             lines.append(heading)
             group = heading.plain
         lines += table.draw(row)
-        for detail in _list_details(one, home) if request.is_verbose else ():
+        for detail in _list_details(one, home) if is_verbose else ():
             lines += wrap(screen, detail, "dim", indent=2 * _INDENT)
     lines += wrap(screen, _sum_up(listed, len(survey.refusals)), "bold")
     for line in lines:

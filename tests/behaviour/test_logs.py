@@ -202,3 +202,24 @@ def test_any_number_of_lines_may_be_asked_for() -> None:
     open_log().note("hello", START)
 
     assert "hello" in run_command("logs", "-n", str(10**30)).stdout
+
+
+@pytest.mark.parametrize("words", [[], ["docs"]], ids=["all", "a server"])
+def test_where_there_is_no_log_it_says_so(words: list[str]) -> None:
+    done = run_command("logs", *words)
+
+    assert done.returncode == 2
+    assert "there is no log in" in done.stderr
+    assert "fix: " in done.stderr
+
+
+@pytest.mark.usefixtures("log")
+def test_a_server_or_session_that_has_no_log_is_refused() -> None:
+    assert "did you mean it?" in run_command("logs", "itt").stderr
+    assert "no log mentions session 0815" in run_command("logs", "--session", "0815").stderr
+
+
+def test_a_session_that_only_a_decision_names_is_found() -> None:
+    open_log().note("for session s-2")
+
+    assert "for session s-2" in run_command("logs", "-v", "--session", "s-2").stdout

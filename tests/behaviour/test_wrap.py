@@ -626,3 +626,40 @@ def test_what_is_no_option_of_run_is_not_written(
     assert fix in done.stderr
     assert "COMMAND" not in done.stderr
     assert cursor.read_text(encoding="utf-8") == TEXT
+
+
+def test_an_entry_that_forgot_run_is_not_wrapped_again(own_home: Path, project: Path) -> None:
+    assert project.is_dir()
+    entries = {
+        "it": {"command": "mcp-launch", "args": ["--start", "called", "cat"]},
+        "fine": {"command": "cat"},
+    }
+    file = write(own_home / ".claude.json", json.dumps({"mcpServers": entries}))
+
+    done = run_command("wrap", "--yes")
+
+    assert done.returncode == 0, done.stderr
+    after = json.loads(file.read_text(encoding="utf-8"))["mcpServers"]
+    assert after["it"] == entries["it"]
+    assert after["fine"]["command"] == find_script()
+    said = " ".join(done.stdout.split())
+    assert "Skipped it in" in said
+    assert 'without the word run: write "args": ["run", "--start", "called", "cat"]' in said
+    listed = {
+        one["server"]: one for one in json.loads(run_command("list", "--json").stdout)["servers"]
+    }
+    assert listed["it"]["kind"] == "invalid"
+    assert listed["it"]["why_not"] == "the word run is missing after mcp-launch"
+
+
+def test_a_lock_that_cannot_be_made_is_an_error_in_plain_words(
+    codex_file: Path, tmp_path: Path
+) -> None:
+    lock = tmp_path / "state" / "wrap.lock"
+    lock.mkdir(parents=True)
+
+    done = run_command("wrap", "--yes")
+
+    assert done.returncode == 1
+    assert f"{codex_file} was not changed: Is a directory: {lock}\n" in done.stderr
+    assert codex_file.read_text(encoding="utf-8") == CODEX

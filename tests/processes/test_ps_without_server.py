@@ -15,7 +15,7 @@ from fake_hosts import STAYS, FakeHosts, limit_to_subtree, take, write_lease
 from launches import LIMIT, RUN, SCRIPTED_SERVER, wait_for_lease, wait_until_gone
 from shown_servers import read_row, show_running
 
-from mcp_launch.commands import ps, reap, running_data
+from mcp_launch.commands import ps, reap
 from mcp_launch.commands.ps import PsRequest
 from mcp_launch.system import linux
 
@@ -109,7 +109,7 @@ def test_a_host_adds_up_what_its_servers_save(fake_hosts: FakeHosts, state: Path
     parts = {"launcher": runs.server, "server": runs.server, "host": fake_host.pid}
     note(state, fake_host, runs.server, processes=parts, state="running", saved=70_000_000)
 
-    (host,) = running_data.describe(take(state))["hosts"]
+    (host,) = ps.describe(take(state))["hosts"]
 
     assert show_running(state)[0].endswith(" (saves 240 MB)")
     assert (host["not_running"], host["saved"]) == (2, 240_000_000)
@@ -215,7 +215,7 @@ def wait_for_state(state: Path, wanted: str, calls: int = 0) -> dict[str, Any]:
 
 
 def find_only_server(state: Path) -> dict[str, Any]:
-    (host,) = running_data.describe(take(state))["hosts"]
+    (host,) = ps.describe(take(state))["hosts"]
     ((server,),) = (session["servers"] for session in host["sessions"])
     assert isinstance(server, dict)
     return server

@@ -120,7 +120,7 @@ class World:
         )
         plan = Plan(["srv"], context.place, {})
         if setup.on_change == "auto":
-            plan.held.add("session", "none", is_requested=True)
+            plan.held.add("session", "", is_requested=True)
         broker.now = self.clock
         broker.connect(HOST)
         backend = broker.open_backend(
@@ -137,7 +137,7 @@ class World:
             context = context._change(place=place)  # noqa: SLF001  # without looking at the disk
         plan = Plan(["srv"], context.place, {})
         if self.setup.on_change == "auto":
-            session = getattr(context.session, "value", "none")
+            session = getattr(context.session, "value", "")
             plan.held.add("session", session, is_requested=True)
         return context, plan
 

@@ -73,7 +73,7 @@ def test_calls_of_a_session_wait_while_its_server_starts_and_no_others_do() -> N
     """)
 
 
-def test_what_names_no_session_goes_to_the_hosts_first_server() -> None:
+def test_what_concerns_no_session_goes_to_the_hosts_first_server() -> None:
     open_two().play("""
         >> host: 3 tools/list
         << server: 3 tools/list
@@ -81,8 +81,6 @@ def test_what_names_no_session_goes_to_the_hosts_first_server() -> None:
         << server: 4 tools/list {"_meta":{"session":"b"}}
         >> host: 5 ping {"_meta":{"session":"z"}}
         << server: 5 ping {"_meta":{"session":"z"}}
-        >> host: 6 tools/call {"name":"x"}
-        << server: 6 tools/call {"name":"x"}
     """)
 
 

@@ -12,7 +12,7 @@ from mcp_launch.doctor.checks import processes
 from screens import open_screen
 
 from mcp_launch import hosts
-from mcp_launch.commands import reap, running_data, running_table
+from mcp_launch.commands import ps, reap, running_table
 from mcp_launch.commands.status_line import sum_up
 from mcp_launch.machine import census_filter, end_server, process_snapshot, server_pools
 from mcp_launch.machine.pipe_ends import End
@@ -123,7 +123,7 @@ def test_a_launch_with_several_servers_has_a_row_for_each(made_up: MadeUpLaunche
 def test_programs_see_which_server_of_a_launch_it_is(made_up: MadeUpLaunches) -> None:
     isolate(made_up)
 
-    (host,) = running_data.describe(made_up.take())["hosts"]
+    (host,) = ps.describe(made_up.take())["hosts"]
 
     servers = [server for session in host["sessions"] for server in session["servers"]]
     assert [one["launch"]["backend"] for one in servers] == ["server", "server-2", "server-3"]
@@ -248,7 +248,7 @@ def test_a_shared_server_with_one_session_is_said_to_be_shared(made_up: MadeUpLa
 def test_programs_see_who_keeps_a_shared_server(made_up: MadeUpLaunches) -> None:
     parts = share(made_up)
 
-    (host,) = running_data.describe(made_up.take())["hosts"]
+    (host,) = ps.describe(made_up.take())["hosts"]
 
     servers = [server for session in host["sessions"] for server in session["servers"]]
     expected = {"pool": parts["pool"]["pid"], "sessions": 2}
