@@ -11,7 +11,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch.launch.environment import ANYWHERE, CHOSEN_BY_PEOPLE
-from mcp_launch.launch.options import SOURCES, SPELLINGS
+from mcp_launch.launch.options import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -96,7 +96,7 @@ _FORMS = (
 # Placeholders for a secret: a variable, a source of `run`, our own mask.
 _PLACEHOLDER = re.compile(
     r"(?:(?i:bearer|basic|token)\s+)?(?:\$\{(?:\w+:)?[\w.][\w./-]*\}|\$[A-Z_][A-Z0-9_]*"
-    rf"|\{{(?:env|file):[^}}]*\}}|\*\*\*|(?:SOURCE|{'|'.join((*SOURCES, *SPELLINGS))})[,.;)]?)"
+    rf"|\{{(?:env|file):[^}}]*\}}|\*\*\*|(?:SOURCE|{'|'.join(SOURCES)})[,.;)]?)"
 )
 _SCHEME = re.compile(r"(?:bearer|basic|digest|token)\s+", re.IGNORECASE)
 

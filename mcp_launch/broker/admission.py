@@ -18,6 +18,7 @@ from mcp_launch.broker.routing import (
     CHATTER,
     OF_NO_SESSION,
     TASKS,
+    UNNAMED,
     Binding,
     NotAdmitted,
     Rule,
@@ -85,12 +86,14 @@ class Admission:
 
     def read_caller(self, method: Json, meta: Json) -> Caller | None:
         """Return the caller that a request or the host's record names, if any."""
-        callers = self._callers
-        if method in ACTING or (callers.is_in_request and isinstance(meta, dict)):
-            # What concerns the host, or a request that was judged before, is nobody's call.
-            is_named = method not in OF_NO_SESSION
-            return callers.read(meta if isinstance(meta, dict) else {}) if is_named else None
-        return None
+        callers, found = self._callers, None
+        # What concerns the host, or a request that was judged before, is nobody's call.
+        if method not in OF_NO_SESSION and (
+            method in ACTING or (callers.is_in_request and isinstance(meta, dict))
+        ):
+            found = callers.read(meta if isinstance(meta, dict) else {})
+        is_unnamed = found is None and method == "tools/call" and self._rule.separates_unnamed
+        return UNNAMED if is_unnamed else found
 
     def choose_backend(
         self, backends: Sequence[SomeCandidate], said: Message

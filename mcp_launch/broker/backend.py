@@ -267,7 +267,6 @@ class Backend(Waiting):
             or requests.has_renamed
             or bool(self.expired)
         )
-        self.lines.holds_noise = self.has_neighbours
 
     # Replacement
 

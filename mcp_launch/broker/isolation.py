@@ -40,7 +40,6 @@ class Isolation(Restart):
             self._divert,
             self._note_message,
             self._note_long_message,
-            is_off=self.settings.stdout == "off",
         )
         has_neighbours = len(self.backends) > 1
         for each in self.backends.values():
@@ -95,7 +94,6 @@ class Isolation(Restart):
     def _open_beside(self, first: Backend) -> Backend:
         for each in self.backends.values():  # the next line may be another server's
             self._end_unfinished_line(each)
-            self.send_to_host(self._first(each), each.lines.break_noise())
         served = self._first_served or first.served
         backend = self.open_backend(f"server-{len(self.backends) + 1}", served)
         backend.is_sessions_own = True

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from mcp_launch import protocol
 from mcp_launch.broker.calls import judge_long_answer
-from mcp_launch.broker.commands import SignalServer
 from mcp_launch.broker.ending import Endings
-from mcp_launch.errors import LaunchError
 from mcp_launch.protocol import json_edit
 from mcp_launch.protocol.framing import read_answered
 from mcp_launch.protocol.memory import ANNOUNCED_BY, LISTS, find_question
@@ -33,8 +31,6 @@ _UPDATED = "notifications/resources/updated"
 
 # Announce that a list has changed.
 _CHANGES = {f"notifications/{what}/list_changed" for what in ANNOUNCED_BY.values()}
-
-_SIGTERM = 15
 
 
 class ServerMessages(Endings):
@@ -56,17 +52,6 @@ class ServerMessages(Endings):
     def _divert(self, backend: Backend, line: bytes) -> None:
         backend.divert(line)
         self.schedule_lease_write()
-        # Half a line is not noise: the server ended while writing it.
-        is_noise = not backend.output_has_ended
-        if self.settings.stdout == "strict" and self.failure is None and is_noise:
-            text = line.strip()[:200].decode(errors="replace")
-            self.failure = LaunchError(
-                f"--stdout strict: {self.settings.server} printed a line to stdout that is not a "
-                f"message: {text}",
-                fix="have the server log to stderr, or use --stdout auto",
-            )
-            self.enter("ending")
-            self.out.append(SignalServer(backend.name, _SIGTERM))
 
     def _note_message(self, backend: Backend, line: bytes, answered: bytes = b"") -> bytes:
         """Note a message from the server; return the bytes that the host gets."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_launch.commands.env_explanation import Explanation, Step, list_profiles
+from mcp_launch.commands.env_explanation import Explanation, Step, list_tables
 from mcp_launch.errors import UsageError, suggest
 from mcp_launch.launch import options
 from mcp_launch.machine.preview_inputs import split
@@ -74,9 +74,9 @@ def _list_steps(preview: Preview, option: str) -> Iterator[Step]:
         pass  # it is among the problems
     yield _see(options.name_variable(option), option, exported, "it is not set")
     key = option.removeprefix("--").replace("-", "_")
-    for place, record, why in list_profiles(preview):
-        layer = record.options if record else {}
-        yield _see(place, option, layer, f"{key} is not mentioned there" if record else why)
+    for place, table, why in list_tables(preview):
+        layer = table.options if table else {}
+        yield _see(place, option, layer, f"{key} is not mentioned there" if table else why)
     yield Step("the default", _find_default(option), "nothing else is set", is_right=True)
 
 

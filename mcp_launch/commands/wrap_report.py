@@ -120,7 +120,7 @@ class WrapReport:
         words += ["--", *wish.options] if wish.options else []
         self.say(
             f"Skipped {change.file.path}: {_OF_GIT[change.file.why_not]}. To wrap it, "
-            f"too: {shlex.join(words)} (or add --shared)",
+            f"too: {shlex.join(words)}",
             "yellow",
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch.doctor.check import Finding, check
 from mcp_launch.errors import LaunchError, printable
-from mcp_launch.launch import profile, sharing
+from mcp_launch.launch import profile, profile_tables, sharing
 from mcp_launch.machine import units
 from mcp_launch.machine.preview import predict
 from mcp_launch.machine.subject import Subject
@@ -94,7 +94,7 @@ def _find_wanted(survey: Survey, target: _Target) -> Profile | None:
     try:
         # Its entry is elsewhere, so only the user's own file is known.
         words = [f"--server={target.server.name}", "--", "its command"]
-        return profile.load(words, survey.environ, is_launch=False)
+        return profile.load(words, survey.environ)
     except LaunchError:
         return None  # it is invalid, which other checks report
 
@@ -111,8 +111,11 @@ def _list_fixes(survey: Survey, remedy: _Remedy, targets: Iterable[_Target]) -> 
         command = f"mcp-launch wrap {shlex.join(wrapped)} -- {remedy.option} {remedy.value}"
         yield f"{remedy.what}: {command}{note}"
     if left:
-        key, tables = remedy.option.removeprefix("--"), ", ".join(map(profile.name_table, left))
-        path = profile.locate_user_file(survey.environ)
+        key, tables = (
+            remedy.option.removeprefix("--"),
+            ", ".join(map(profile_tables.name_table, left)),
+        )
+        path = profile_tables.locate(survey.environ)
         yield f'{remedy.what}: write {key} = "{remedy.value}" under {tables} in {path}{note}'
 
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_launch.config_files import planned_changes
 from mcp_launch.doctor.check import Finding, check
 from mcp_launch.doctor.filter import CodeRule, read_rule
 from mcp_launch.documents import toml
 from mcp_launch.documents.positions import Unreadable, locate_path
 from mcp_launch.errors import (
-    FileRefused,
-    InFile,
     ProfileRefused,
     UsageError,
     printable,
     suggest,
 )
-from mcp_launch.launch import profile, profile_file
+from mcp_launch.launch import profile_file, profile_tables
 from mcp_launch.launch.profile_policies import GLOBS
 from mcp_launch.machine.remembered_tools import RememberedTools
 from mcp_launch.machine.subject import Subject
@@ -50,17 +46,16 @@ def _read(survey: Survey) -> _ProfileFile | None:
     """Return the user's file; None if there is none.
 
     Raises:
-        FileRefused: It cannot be read.
-        ProfileRefused: It may not be used.
+        ProfileRefused: It cannot be used.
 
     """
-    path = profile.locate_user_file(survey.environ)
-    if not os.path.lexists(path):
+    path = profile_tables.locate(survey.environ)
+    content = profile_tables.read_text(path)
+    if content is None:
         return None
-    text = planned_changes.read_file(path)
-    refused: dict[str, ProfileRefused] = {}
-    parsed = profile_file.parse(text.encode(), path, refused=refused)
-    profile.refuse_if_others_can_write(path, os.stat(path))
+    parsed = profile_file.parse(content, path)
+    refused = profile_tables.UserFile(path, parsed).refused
+    text = content.decode()
     spots = {spot.path: spot for spot in toml.read(text)[1]}
     return _ProfileFile(path, text, spots, parsed["defaults"], parsed["servers"], refused)
 
@@ -69,7 +64,7 @@ def _read_valid(survey: Survey) -> _ProfileFile | None:
     """Return the user's file; None if launches do not use it, which ML013 reports."""
     try:
         return _read(survey)
-    except (FileRefused, ProfileRefused):
+    except ProfileRefused:
         return None
 
 
@@ -94,12 +89,12 @@ def check_user_file(survey: Survey) -> Iterator[Finding]:
     """
     try:
         file = _read(survey)
-        found: dict[str, InFile] = dict(file.refused) if file else {}
-    except (FileRefused, ProfileRefused) as refused:
+        found = file.refused if file else {}
+    except ProfileRefused as refused:
         found = {"": refused}
     for server, error in found.items():
         whom = f"{server} does not start" if server else "no wrapped server starts"
-        path = profile.locate_user_file(survey.environ)
+        path = profile_tables.locate(survey.environ)
         yield Finding(
             "ML013",
             Subject(file=path, line=error.line, column=error.column),
@@ -118,14 +113,13 @@ def read_ignored(survey: Survey) -> tuple[CodeRule, ...]:
 
 def _walk_ignored(survey: Survey) -> Iterator[CodeRule | Finding]:
     """Yield the rules of the user's list, and what is wrong with it."""
-    path = profile.locate_user_file(survey.environ)
+    path = profile_tables.locate(survey.environ)
     table, key = profile_file.OF_DOCTOR, "ignore"
     try:
-        profile.refuse_if_others_can_write(path, os.stat(path))
-        text = planned_changes.read_file(path)
+        text = (profile_tables.read_text(path) or b"").decode()
         document, spots = toml.read(text)
-    except (OSError, FileRefused, ProfileRefused, Unreadable):
-        return  # there is no such file, or it cannot be used
+    except (ValueError, ProfileRefused, Unreadable):
+        return  # it cannot be used, which is reported
     places = {spot.path: spot for spot in spots}
 
     def refuse(where: Path, problem: str, fix: str) -> Finding:

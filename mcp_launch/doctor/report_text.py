@@ -13,7 +13,6 @@ from mcp_launch.doctor.source_line import SourceLines
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine import units
 from mcp_launch.machine.running import count_shared_once, list_distinct
-from mcp_launch.machine.wrap_hint import SHARED
 from mcp_launch.values import shorten_home
 
 if TYPE_CHECKING:
@@ -146,8 +145,7 @@ class ReportText:
         ways = []
         for reach, where, how in (
             ("own", "", f"mcp-launch wrap{only}"),
-            ("shared", " in files that Git tracks", f"mcp-launch wrap {SHARED.strip()}{only}"),
-            ("file", " outside this project", "mcp-launch wrap --file FILE"),
+            ("file", " outside this project or tracked by Git", "mcp-launch wrap --file FILE"),
         ):
             these = sum(one.reach == reach for one in self._unwrapped)
             if these:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mcp_launch.doctor import needed_variables
 from mcp_launch.doctor.check import Finding, check
-from mcp_launch.launch import environment, profile
+from mcp_launch.launch import environment
 from mcp_launch.machine import host_environment
 from mcp_launch.machine.preview import predict
 from mcp_launch.machine.subject import Subject
@@ -153,7 +153,7 @@ def _report_credentials(survey: Survey, host: HostConfig, servers: list[Item]) -
         f"{host.title} passes its credentials on to {len(getting)} of its servers "
         f"({shown}{more}): {', '.join(got)}",
         f"run: mcp-launch wrap --host {host.name} -- --pass-env safe; or write "
-        f'pass_env = "safe" below [defaults] in ~/{profile.USER_FILE}',
+        'pass_env = "safe" below [defaults] in ~/.config/mcp-launch/config.toml',
         servers=tuple(getting),
     )
 

@@ -70,7 +70,7 @@ def _launch(arguments: list[str], launch: str) -> int:
     line = context.trace_back(table, os.getpid())
     _trace_lineage(line)
     sighting = context.look(table, line, os.environ)
-    wanted = profile.load(arguments, os.environ, lambda: line.host.find_place(sighting).value)
+    wanted = profile.load(arguments, os.environ)
     if wanted.trace:
         state.show_trace()  # a profile may set it, too
     if wanted.no_log:

@@ -212,7 +212,7 @@ def _require_root(context: Context) -> Found:
     if isinstance(root, Missing):
         raise PlaceRefused(
             f"there is no project root: {'; '.join(root.searched)}",
-            fix="use --cwd session, or create an empty .mcp-launch.toml in the project's root",
+            fix="use --cwd session, name the directory (--cwd DIR), or start the host in a project",
         )
     return Found(root.value, f"project root: {root.origin}")
 

@@ -316,7 +316,9 @@ def _record_identity(plan: Plan, profile: Profile, context: Context) -> None:
         for name, variable in profile.env.items():
             is_left_out = name not in plan.environ and source not in context.facts.told_later
             if variable.source == source and not is_left_out:
-                plan.held.add(source, plan.environ.get(name, ""), is_requested=True)
+                # What stands in for an id is no session's, so it suits a call that names none.
+                held = fact.value if isinstance(fact, Found) else ""
+                plan.held.add(source, held, is_requested=True)
 
 
 def _set(plan: Plan, name: str, found: Found) -> None:

@@ -14,7 +14,6 @@ from mcp_launch.hosts import variables
 from mcp_launch.launch import plan
 from mcp_launch.protocol import json_text
 from mcp_launch.state import handshakes, leases, pools
-from mcp_launch.state.profile_cache import digest
 from mcp_launch.system.pool_client import SharedStarter
 from mcp_launch.values import Found
 
@@ -162,7 +161,7 @@ def describe(
     facts = [server, __version__, *(shown.get(name, "") for name in _COMPARED_AS_WELL)]
     facts += [f"{name}={compared[name]}" for name in sorted(asked_for)]
     facts += inherited
-    key = digest("\n".join(facts).encode("utf-8", "surrogateescape"))[:32]
+    key = state.digest("\n".join(facts).encode("utf-8", "surrogateescape"))[:32]
     directory = pools.find_directory(environ)
     state.make_private(directory)
     job = {

@@ -23,7 +23,7 @@ class Listed(NamedTuple):
 
     item: Item
     state: EntryState
-    profile: EntryProfile
+    profile: EntryProfile | None
     running: list[tuple[Session, Server]]
     is_tracked: bool  # Git tracks its file
 

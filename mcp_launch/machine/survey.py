@@ -323,6 +323,22 @@ def check_hosts(names: list[str], *also: str) -> None:
             )
 
 
+def check_servers(survey: Survey, names: Iterable[str], *also: str) -> None:
+    """Check that all these servers are in a host's file, or `also` known.
+
+    Raises:
+        UsageError: One is unknown.
+
+    """
+    known = {*also, *(item.name for item in survey.items)}
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"there is no server {name}",
+                fix=f"{suggest(name, known)}mcp-launch list shows all servers",
+            )
+
+
 def make_site(environ: Mapping[str, str]) -> Site:
     """Return where to look for configuration: this user, this project.
 

@@ -61,7 +61,6 @@ class LeaseWriter:
             lineage={"verdict": running.line.verdict, "evidence": running.line.evidence},
             outer=outer.path if outer else None,
             restarts=0,
-            passed_over=running.wanted.passed_over or None,
             restarts_on="SIGUSR1" if kernel.hears_restart() else None,
         )
 

@@ -19,7 +19,6 @@ The keys of a lease. A key whose value is not known yet is missing or null:
     wire         "guarded" or "direct"
     lineage      verdict and evidence: does an ancestor of ours hold the other end of stdin?
     outer        the lease of the launch that our host runs under
-    passed_over  why a project's profile was not used
     context      host, session, thread, project_root, cwd: each with its value and origin
     place_note   what kind of home the server's directory is; empty for a project
     is_host_directory  whether the server runs in its host's directory, not a session's
@@ -92,7 +91,7 @@ ABSENT = (NOT_STARTED, RESTING, FAILED, ENDED)
 # What the servers of a launch have in common, if there are several.
 _OF_LAUNCH = (
     *("version", "launch", "mark", "started", "namespace", "boot", "server", "wire", "lineage"),
-    *("outer", "passed_over", "runner", "restarts_on", "opened_with", "shareable"),
+    *("outer", "runner", "restarts_on", "opened_with", "shareable"),
 )
 
 # What each of them has of its own, without its processes: those are also among the launch's.

@@ -249,20 +249,20 @@ def test_what_may_have_been_meant_is_suggested(
     ("profile", "message"),
     [
         (
-            "[servers.codex.arguments]\ncdw = { remove = true }\n",
+            "[servers.codex.arguments]\ncdw = { inside = 'cwd' }\n",
             "no tool of codex (2 remembered) has the argument `cdw`",
         ),
         (
-            "[servers.codex.tools.'codex*'.arguments]\ncdw = { remove = true }\n",
+            "[servers.codex.tools.'codex*'.arguments]\ncdw = { inside = 'cwd' }\n",
             "no tool of codex (2 remembered) that matches `codex*` has the argument `cdw`",
         ),
-        ("[servers.codex.arguments]\ncwd = { remove = true }\n", ""),
+        ("[servers.codex.arguments]\ncwd = { inside = 'cwd' }\n", ""),
         (
-            "[servers.codex.tools.codex-reply.arguments]\ncwd = { remove = true }\n",
+            "[servers.codex.tools.codex-reply.arguments]\ncwd = { inside = 'cwd' }\n",
             "that matches `codex-reply` has the argument `cwd`",
         ),
         (
-            "[servers.codex.tools.codx.arguments]\ncwd = { remove = true }\n",
+            "[servers.codex.tools.codx.arguments]\ncwd = { inside = 'cwd' }\n",
             "`codx` in `tools` matches no tool of codex (2 remembered), so its arguments are not",
         ),
     ],
@@ -293,7 +293,7 @@ def test_nothing_is_said_if_a_tool_may_have_an_argument(
 ) -> None:
     remember(doctor.machine, "codex", make_tool("codex", "cwd"), make_tool("x", "y", **schema))
 
-    assert len(list_policies(doctor, "[servers.codex.arguments]\ncdw.remove = true\n")) == count
+    assert len(list_policies(doctor, '[servers.codex.arguments]\ncdw.inside = "cwd"\n')) == count
 
 
 WRONG = '[servers.docs]\ntools = { deny = ["delte_*"] }\n'
@@ -315,7 +315,7 @@ def test_tools_of_servers_cannot_write_to_a_terminal(doctor: Doctor) -> None:
     remember(doctor.machine, "do\x1bcs", make_tool("evil\x1b[2J\u202e", "cw\x07d"), {"name": 3})
     profile = (
         '[servers."do\\u001bcs"]\ntools = { deny = ["evil\\u001b"], '
-        '"*" = { arguments = { "cw\\u0007" = { remove = true } } } }\n'
+        '"*" = { arguments = { "cw\\u0007" = { inside = "project_root" } } } }\n'
     )
 
     found = list_policies(doctor, profile)
@@ -341,8 +341,8 @@ def test_a_default_is_named_only_if_it_matches_no_tool_of_any_server(doctor: Doc
 [defaults]
 tools = { deny = ["read", "wri*", "none"] }
 [defaults.arguments]
-file = { remove = true }
-no = { remove = true }
+file = { inside = "project_root" }
+no = { inside = "project_root" }
 """
 
     found = list_policies(doctor, profile)

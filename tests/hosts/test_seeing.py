@@ -20,7 +20,6 @@ from hosts.codex_and_claude import HOSTS
 from hosts.fake_models import LIMIT
 from hosts.survivors import ROLES, list_survivors
 from hosts.workspace import HERE, LAUNCHER, SERVER, Workspace, promise
-from json_formats import check_format
 from launches import LivenessSocket, wait_until_gone
 
 from mcp_launch.commands import reap
@@ -214,7 +213,7 @@ def list_titles(workspace: Workspace) -> dict[str, str | None]:
 
 def find_hosts(workspace: Workspace) -> list[dict[str, Any]]:
     """Return the hosts that `ps` shows in the workspace."""
-    shown = check_format("ps", run(workspace, "ps", "--json").stdout)
+    shown = json.loads(run(workspace, "ps", "--json").stdout)
     projects = set(workspace.projects)
     return [
         host

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from command_line import run_command
 from fake_hosts import limit_to_subtree
-from json_formats import check_format
 from launches import RUN, SCRIPTED_SERVER, python, request, wait_for_lease, wait_until_gone
 from shown_servers import read_row, show_running
 
@@ -183,7 +182,7 @@ def test_programs_get_the_reason(
     wait_for_lease(state, is_failed)
 
     assert ps.run(PsRequest(is_json=True), os.environ, limit_to_subtree()) == 0
-    (host,) = check_format("ps", capsys.readouterr().out)["hosts"]
+    (host,) = json.loads(capsys.readouterr().out)["hosts"]
     (server,) = host["sessions"][0]["servers"]
 
     assert server["launch"]["server_state"] == "failed"

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import configparser
 import random
-import shlex
 import signal
 import socket
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 from command_line import Done, run_command
-from documented_commands import list_faults
 from export_records import MOMENT, CallParts, make_record
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from otlp_receiver import OtlpReceiver, Reply, read_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 RECORDS = 200
 WAIT = 30.0
 REFUSED = Reply(503, is_kept=False)
-CONFIGS = Path(__file__).parents[2] / "configs"
-SERVICE_URL = "http://127.0.0.1:4318"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
 
@@ -612,22 +606,3 @@ def test_without_the_sdk_the_way_to_install_it_is_shown() -> None:
     assert done.returncode == 2
     for command in ("uv tool install --reinstall", "pipx install --force", "pip install"):
         assert f"{command} '.[otel]'" in done.stderr
-
-
-def test_the_service_runs_a_command_that_exists() -> None:
-    unit = configparser.ConfigParser(interpolation=None)
-    unit.optionxform = str  # type: ignore[assignment, method-assign]
-    unit.read(CONFIGS / "mcp-launch-export.service", encoding="utf-8")
-
-    program, *words = shlex.split(unit["Service"]["ExecStart"])
-    assert program == "%h/.local/bin/mcp-launch"
-    assert words == ["export", "--otlp", SERVICE_URL, "--follow"]
-    assert list_faults(f"`mcp-launch {' '.join(words)}`") == []
-
-
-def test_the_collector_of_the_example_receives_where_the_service_sends() -> None:
-    config = yaml.safe_load((CONFIGS / "otel-collector.yaml").read_text(encoding="utf-8"))
-
-    [(name, settings)] = config["receivers"].items()
-    assert f"http://{settings['protocols']['http']['endpoint']}" == SERVICE_URL
-    assert config["service"]["pipelines"]["traces"]["receivers"] == [name]

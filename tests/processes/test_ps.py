@@ -29,11 +29,10 @@ from fake_hosts import (
     write_lease,
     write_session,
 )
-from json_formats import check_format
 from launches import HERE, LIMIT, RUN, SCRIPTED_SERVER, LaunchRunner, wait_for_lease
 from shown_servers import read_row, show_running
 
-from mcp_launch.commands import ps, running_data
+from mcp_launch.commands import ps
 from mcp_launch.commands.ps import PsRequest
 from mcp_launch.errors import UsageError
 from mcp_launch.machine import recognize_server, running, units
@@ -124,7 +123,7 @@ def test_a_server_of_an_earlier_session_is_marked(
 
     assert session.split() == ["session", "new"]
     assert server.endswith(f"  {told}")
-    (described,) = running_data.describe(take(state))["hosts"][0]["sessions"]
+    (described,) = ps.describe(take(state))["hosts"][0]["sessions"]
     assert described["session"] == "new"
     assert described["servers"][0]["earlier_session"] == "old"
 
@@ -141,7 +140,7 @@ def test_the_servers_own_process_is_shown_with_the_launchers(
 
     assert pid != host.child
     assert read_row(show_running(state)[2])[1] == str(pid)
-    (server,) = running_data.describe(take(state))["hosts"][0]["sessions"][0]["servers"]
+    (server,) = ps.describe(take(state))["hosts"][0]["sessions"][0]["servers"]
     assert (server["pid"], server["launcher"], server["launch"]["server"]) == (pid, host.child, pid)
 
 
@@ -176,7 +175,7 @@ def test_memory_is_summed_up(fake_hosts: FakeHosts, state: Path) -> None:
     fake_host.launch.read_line()
     fake_host.launch.read_line()
 
-    (host,) = running_data.describe(take(state))["hosts"]
+    (host,) = ps.describe(take(state))["hosts"]
 
     (session,) = host["sessions"]
     amounts = [server["memory"]["bytes"] for server in session["servers"]]
@@ -193,7 +192,7 @@ def test_the_data_has_a_version_and_no_secrets(
     assert ps.run(PsRequest(is_json=True), os.environ, limit_to_subtree()) == 0
 
     text = capsys.readouterr().out
-    data = check_format("ps", text)
+    data = json.loads(text)
     assert data["version"] == 1
     (host,) = data["hosts"]
     assert (host["host"], host["pid"]) == ("claude", fake_host.pid)
@@ -268,7 +267,7 @@ WATCH = f"""
 import os, sys
 sys.path.insert(0, {str(HERE)!r})
 from mcp_launch.machine import process_snapshot as population
-from mcp_launch.commands import ps, running_data
+from mcp_launch.commands import ps
 from mcp_launch.commands.ps import PsRequest
 from fake_hosts import limit_to_subtree
 population.SETTLED = 0.0
@@ -521,5 +520,5 @@ def test_the_title_of_a_session_is_shown_without_its_secrets(
     assert "  Use --api-key ***" in session
     assert session.endswith(" log…")
     ps.run(PsRequest(is_json=True), os.environ, limit_to_subtree())
-    (host,) = check_format("ps", capsys.readouterr().out)["hosts"]
+    (host,) = json.loads(capsys.readouterr().out)["hosts"]
     assert len(host["sessions"][0]["title"]) == 200

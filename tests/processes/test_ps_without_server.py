@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -11,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from command_line import run_command
 from fake_hosts import STAYS, FakeHosts, limit_to_subtree, take, write_lease
-from json_formats import check_format
 from launches import LIMIT, RUN, SCRIPTED_SERVER, wait_for_lease, wait_until_gone
 from shown_servers import read_row, show_running
 
-from mcp_launch.commands import ps, reap, running_data
+from mcp_launch.commands import ps, reap
 from mcp_launch.commands.ps import PsRequest
 from mcp_launch.system import linux
 
@@ -109,7 +109,7 @@ def test_a_host_adds_up_what_its_servers_save(fake_hosts: FakeHosts, state: Path
     parts = {"launcher": runs.server, "server": runs.server, "host": fake_host.pid}
     note(state, fake_host, runs.server, processes=parts, state="running", saved=70_000_000)
 
-    (host,) = running_data.describe(take(state))["hosts"]
+    (host,) = ps.describe(take(state))["hosts"]
 
     assert show_running(state)[0].endswith(" (saves 240 MB)")
     assert (host["not_running"], host["saved"]) == (2, 240_000_000)
@@ -137,7 +137,7 @@ def test_programs_get_the_state_of_each_server(
 
     assert ps.run(PsRequest(is_json=True), os.environ, limit_to_subtree()) == 0
 
-    (host,) = check_format("ps", capsys.readouterr().out)["hosts"]
+    (host,) = json.loads(capsys.readouterr().out)["hosts"]
     (server,) = host["sessions"][0]["servers"]
     assert (host["not_running"], host["saved"]) == (1, 80_000_000)
     assert server["pid"] == server["launcher"] == fake_host.server
@@ -215,7 +215,7 @@ def wait_for_state(state: Path, wanted: str, calls: int = 0) -> dict[str, Any]:
 
 
 def find_only_server(state: Path) -> dict[str, Any]:
-    (host,) = running_data.describe(take(state))["hosts"]
+    (host,) = ps.describe(take(state))["hosts"]
     ((server,),) = (session["servers"] for session in host["sessions"])
     assert isinstance(server, dict)
     return server

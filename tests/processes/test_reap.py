@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import sys
@@ -21,7 +22,6 @@ from fake_hosts import (
     take,
     write_lease,
 )
-from json_formats import check_format
 from launches import ENVIRONMENT_SERVER, RUN, python, wait_for_lease, wait_until_gone
 
 from mcp_launch.commands import reap as reap_command
@@ -258,10 +258,10 @@ def test_what_was_ended_is_printed_for_programs(
     fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
 
     assert reap(is_sure=False, is_dry=True, is_json=True) == 0
-    planned = check_format("reap", capsys.readouterr().out)
+    planned = json.loads(capsys.readouterr().out)
     assert is_there(fake_host.server)
     assert reap(is_json=True) == 0
-    done = check_format("reap", capsys.readouterr().out)
+    done = json.loads(capsys.readouterr().out)
 
     wait_until_gone(fake_host.server)
     assert (planned["is_dry_run"], done["is_dry_run"]) == (True, False)

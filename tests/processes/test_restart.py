@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from command_line import Done, run_command
-from json_formats import check_format
 from launches import (
     LIMIT,
     RUN,
@@ -166,7 +165,7 @@ def test_a_server_that_does_not_come_back_is_tried_again_by_the_next_restart(
 
     failed = restart("docs", "--json")
 
-    [told] = check_format("restart", failed.stdout)["servers"]
+    [told] = json.loads(failed.stdout)["servers"]
     assert failed.returncode == 1
     assert told["outcome"] == "failed"
     assert "it has been started before" in told["problem"]
@@ -256,7 +255,7 @@ def test_only_the_servers_that_were_asked_for_are_restarted(runner: LaunchRunner
     assert launches["docs"].call("look", 2)["pid"] != pids["docs"]
     assert launches["files"].call("look", 2)["pid"] == pids["files"]
 
-    everything = check_format("restart", restart("--all", "--json").stdout)
+    everything = json.loads(restart("--all", "--json").stdout)
     assert sorted(one["server"] for one in everything["servers"]) == ["docs", "files"]
     assert launches["files"].call("look", 3)["pid"] != pids["files"]
 
@@ -272,7 +271,7 @@ def test_restarts_can_be_narrowed_to_a_host_and_a_session(runner: LaunchRunner) 
     assert restart("docs", "--session", "no-such").returncode == 2
     done = restart("docs", "--host", "goose", "--session", "of-goose", "--json")
 
-    [told] = check_format("restart", done.stdout)["servers"]
+    [told] = json.loads(done.stdout)["servers"]
     assert (told["host"], told["session"]) == ("goose", "session-of-goose")
     assert told["before"] == pid
     assert hosted.call("look")["pid"] == told["after"]
@@ -301,7 +300,7 @@ def test_the_log_tells_the_whole_life_of_a_server(launch: Launch) -> None:
     launch.finish()
 
     done = run_command("logs", "--json")
-    lines = [check_format("logs", line) for line in done.stdout.splitlines()]
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
     kinds = [line["kind"] for line in lines if line["kind"] != "stderr"]
     assert kinds == ["start", "restart", "restart", "failure", "restart", "end"]
     assert lines[0]["text"].startswith("started: ")

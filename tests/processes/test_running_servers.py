@@ -30,7 +30,7 @@ from launches import ENVIRONMENT_SERVER, HERE, RUN, python, wait_for_lease
 from mcp_launch.commands import ps
 from mcp_launch.commands.ps import PsRequest
 from mcp_launch.commands.screen import Screen
-from mcp_launch.doctor.checks import identity_of_processes
+from mcp_launch.doctor.running import check_identities
 from mcp_launch.machine import process_snapshot, running, units
 from mcp_launch.machine.pipe_ends import Endpoints
 from mcp_launch.machine.process_snapshot import ConnectedClient, Population
@@ -236,8 +236,8 @@ def test_a_launch_with_its_files_elsewhere_is_known_for_one(
     shown = capsys.readouterr().out
     assert "its mcp-launch has no lease in this state directory" in shown
     assert "not started" not in shown
-    survey: Any = SimpleNamespace(table=linux)
-    assert list(identity_of_processes.check(survey, seen.hosts[0])) == []
+    survey: Any = SimpleNamespace(table=linux, census=seen, covers=lambda _: True)
+    assert list(check_identities(survey)) == []
 
 
 def test_a_launch_of_a_host_that_nobody_knows_is_shown(runner: LaunchRunner, state: Path) -> None:

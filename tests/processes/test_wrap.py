@@ -129,28 +129,6 @@ def test_a_name_with_spaces_that_exists_is_a_program(own_home: Path, project: Pa
     assert "ML201" not in [one["code"] for one in told["findings"]]
 
 
-def test_an_entry_that_forgot_run_is_not_wrapped_again(own_home: Path, project: Path) -> None:
-    assert project.is_dir()
-    entries = {
-        "it": {"command": "mcp-launch", "args": ["--start", "called", "cat"]},
-        "fine": {"command": "cat"},
-    }
-    file = write(own_home / ".claude.json", json.dumps({"mcpServers": entries}))
-
-    done = edit("wrap", "--yes")
-
-    assert done.returncode == 0, done.stderr
-    after = json.loads(file.read_text(encoding="utf-8"))["mcpServers"]
-    assert after["it"] == entries["it"]
-    assert after["fine"]["command"] == find_script()
-    said = " ".join(done.stdout.split())
-    assert "Skipped it in" in said
-    assert 'without the word run: write "args": ["run", "--start", "called", "cat"]' in said
-    listed = {one["server"]: one for one in json.loads(edit("list", "--json").stdout)["servers"]}
-    assert listed["it"]["kind"] == "invalid"
-    assert listed["it"]["why_not"] == "the word run is missing after mcp-launch"
-
-
 @pytest.fixture
 def codex_file(own_home: Path, project: Path) -> Path:
     """Return a Codex configuration of this user."""
@@ -170,19 +148,6 @@ def test_a_person_is_asked(answer: str, is_done: bool, codex_file: Path) -> None
 
     assert "Change 1 file? [y/N]" in done.stdout
     assert (find_script() in codex_file.read_text(encoding="utf-8")) is is_done
-
-
-def test_a_lock_that_cannot_be_made_is_an_error_in_plain_words(
-    codex_file: Path, tmp_path: Path
-) -> None:
-    lock = tmp_path / "state" / "wrap.lock"
-    lock.mkdir(parents=True)
-
-    done = edit("wrap", "--yes")
-
-    assert done.returncode == 1
-    assert f"{codex_file} was not changed: Is a directory: {lock}\n" in done.stderr
-    assert codex_file.read_text(encoding="utf-8") == CODEX
 
 
 def test_a_host_without_projects_still_starts_what_was_wrapped(

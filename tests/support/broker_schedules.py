@@ -290,7 +290,6 @@ def tally(schedule: Schedule, counts: Counter[str]) -> None:
     counts["long and delivered again"] += sum(len(one.deliveries) > 1 for one in long)
     counts["condensed"] += sum(one.is_condensed and bool(one.deliveries) for one in requests)
     counts["failures"] += len(world.failures)
-    counts["cut off"] += schedule.books.cut_offs
     counts["recalled"] += schedule.books.absence.recalled
     counts["rests"] += schedule.books.absence.rests
     counts["restarts"] += world.restarts

@@ -89,7 +89,7 @@ class Books:
             return
         params = said.get("params", {})
         session = params.get("_meta", {}).get("session", "")
-        if said["method"] in ACTING and session:
+        if said["method"] in ACTING and (session or said["method"] == "tools/call"):
             self._check_session(process, said, session)
         if said["method"] == "logging/setLevel":
             process.level = params["level"]
@@ -115,7 +115,7 @@ class Books:
         self._note_level(request)
         if request.method == "tools/call":
             stamp = params["_meta"][KEY.text]["session"]
-            assert stamp == (request.session or None), f"{request} was stamped {stamp}"
+            assert (stamp or "") == request.session, f"{request} was stamped {stamp}"
 
     def _note_level(self, request: Request) -> None:
         if request.level and request.id > self._level_of:

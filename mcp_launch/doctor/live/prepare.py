@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mcp_launch import hosts, state
 from mcp_launch.config_files import entry_script
 from mcp_launch.errors import LaunchError, ProfileRefused
-from mcp_launch.launch import options, profile
+from mcp_launch.launch import options, profile, profile_tables
 from mcp_launch.machine import host_environment
 from mcp_launch.machine.preview import predict
 
@@ -126,7 +126,7 @@ def _has_strange_defaults(survey: Survey, launch: Preview) -> bool:
     if launch.situation.is_launched:
         return False
     try:
-        return bool(profile.read_user_profile("", survey.environ, is_launch=False))
+        return profile_tables.read(survey.environ).defaults is not None
     except ProfileRefused:
         return True
 
@@ -150,7 +150,7 @@ def _list_options(item: Item) -> list[str]:
 def _adapt(words: list[str], environ: dict[str, str], cwd: str, of_host: list[str]) -> list[str]:
     """Return options that replace what only a host could provide."""
     try:
-        wanted = profile.load(words, environ, lambda: cwd)
+        wanted = profile.load(words, environ)
     except LaunchError:
         return []  # the launch will report it
     threads = [name for name, variable in wanted.env.items() if variable.source == "thread"]

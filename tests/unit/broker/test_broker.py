@@ -358,20 +358,6 @@ def test_a_cancelled_request_from_the_first_server_leaves_nothing_behind() -> No
     assert not playbook.broker.connections["host"].server_requests
 
 
-def test_half_an_answer_is_ended_before_our_own_answer() -> None:
-    open_playbook(stdout="off").play(f"""
-        {OPEN_CALL}
-        >> server: b'{{"id":1,"res'
-        << host: b'{{"id":1,"res'
-        >> output closed by server
-        << timer output server: 0.5
-        >> gone server
-        << host: b'\\n'
-        << host: 1 refused …
-        << start server
-    """)
-
-
 def test_a_new_server_that_refuses_the_greeting_ends_the_launch() -> None:
     open_playbook().play("""
         >> gone server
@@ -838,23 +824,6 @@ def test_noise_does_not_reach_the_host() -> None:
     assert playbook.broker.noise == 1
 
 
-def test_noise_ends_a_server_if_stdout_is_strict() -> None:
-    open_playbook(stdout="strict").play(f"""
-        {OPEN_CALL}
-        >> server: b'{{"method":"notifications/x"}}\\nListening\\n{{"id":1,"result":{{}}}}\\n'
-        << divert: b'Listening\\n'
-        << signal server: 15
-        << host: {{"method":"notifications/x"}}
-        >> exited server 143
-        >> gone server
-        << fail: --stdout strict: srv printed a line to stdout that is not a message: Listening
-        << timer linger: 1
-        << host: 1 refused [mcp-launch] --stdout strict: …
-        >> timer linger
-        << finish 125
-    """)
-
-
 def test_a_long_line_of_noise_counts_as_one_however_it_is_split() -> None:
     line = b"Loading " + b"x" * 20_000
     playbook = open_playbook()
@@ -868,30 +837,6 @@ def test_a_long_line_of_noise_counts_as_one_however_it_is_split() -> None:
     """)
 
     assert playbook.broker.noise == 1
-
-
-def test_the_error_quotes_the_beginning_of_a_long_line_of_noise_if_stdout_is_strict() -> None:
-    line = b"Loading " + b"x" * 20_000
-    open_playbook(stdout="strict").play(f"""
-        >> server: {line!r}
-        << divert: {line!r}
-        << signal server: 15
-        >> server: b'more\\n'
-        >> gone server
-        << fail: --stdout strict: srv printed a line to stdout that is not a message: Loading …
-        << timer linger: 3
-    """)
-
-
-def test_half_a_line_is_not_noise_if_stdout_is_strict() -> None:
-    open_playbook(stdout="strict").play("""
-        >> server: b'Listen'
-        >> output closed by server
-        << divert: b'Listen'
-        << timer output server: 0.5
-        >> gone server
-        << start server
-    """)
 
 
 def test_our_own_lines_are_sent_between_two_lines_from_the_server() -> None:

@@ -30,7 +30,6 @@ def make_world_before_handshake(**changes: Any) -> World:
         "on_change": "auto",
         "on_failure": "error",
         "restart": "on",
-        "stdout": "auto",
         "no_meta": True,
         "holds": "nothing",
         "moves_unannounced": False,

@@ -73,7 +73,7 @@ def test_calls_of_a_session_wait_while_its_server_starts_and_no_others_do() -> N
     """)
 
 
-def test_what_names_no_session_goes_to_the_hosts_first_server() -> None:
+def test_what_concerns_no_session_goes_to_the_hosts_first_server() -> None:
     open_two().play("""
         >> host: 3 tools/list
         << server: 3 tools/list
@@ -81,8 +81,6 @@ def test_what_names_no_session_goes_to_the_hosts_first_server() -> None:
         << server: 4 tools/list {"_meta":{"session":"b"}}
         >> host: 5 ping {"_meta":{"session":"z"}}
         << server: 5 ping {"_meta":{"session":"z"}}
-        >> host: 6 tools/call {"name":"x"}
-        << server: 6 tools/call {"name":"x"}
     """)
 
 
@@ -688,43 +686,6 @@ def test_the_last_line_of_a_server_is_ended_before_another_server_speaks() -> No
         << timer output server-2: 0.5
         >> server: notifications/message {"x":1}
         << host: notifications/message {"x":1}
-    """)
-
-
-def test_a_prompt_without_a_newline_does_not_hold_up_another_server() -> None:
-    playbook = open_playbook(**ISOLATED, stdout="off")
-    playbook.play("""
-        >> host: 1 tools/call {"_meta":{"session":"a"}}
-        << server: 1 tools/call {"_meta":{"session":"a"}}
-        >> server: b'> '
-        << host: b'> '
-        >> host: 2 tools/call {"_meta":{"session":"b"}}
-        << host: b'\\n'
-        << start server-2
-        >> server: b'> '
-        >> started server-2
-        << timer greeting server-2: 120
-        << server-2: "mcp-launch/L/1" initialize {"capabilities":{"roots":{}}}
-        >> server-2: "mcp-launch/L/1" = {}
-        << server-2: notifications/initialized
-        << server-2: 2 tools/call {"_meta":{"session":"b"}}
-        >> server-2: 2 = {"from":"b"}
-        << host: 2 = {"from":"b"}
-    """)
-
-
-def test_a_request_whose_beginning_the_host_has_keeps_its_id() -> None:
-    open_playbook(**ISOLATED, stdout="off").play("""
-        >> host: 1 tools/call {"_meta":{"session":"a"}}
-        << server: 1 tools/call {"_meta":{"session":"a"}}
-        >> server: b'{"jsonrpc":"2.0",'
-        << host: b'{"jsonrpc":"2.0",'
-        >> host: 2 tools/call {"_meta":{"session":"b"}}
-        << start server-2
-        >> server: b'"id":7,"method":"elicitation/create"}\\n'
-        << host: b'"id":7,"method":"elicitation/create"}\\n'
-        >> host: 7 = {"of":"a"}
-        << server: 7 = {"of":"a"}
     """)
 
 

@@ -25,10 +25,6 @@ BATCH = "the answers to a batch come as one array"
 
 # Intended differences: the recording, what differs in it, and why.
 INTENDED = {
-    "test_an_answer_before_the_noise_that_ends_a_strict_launch_arrives": (
-        {"unheard"},
-        "after the failure, the known end of the host's input is not read again",
-    ),
     "test_a_server_that_is_started_for_nobody_is_ended": (
         {"host"},
         "a request that is open when we end its server gets an error, not just the end",

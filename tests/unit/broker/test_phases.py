@@ -105,16 +105,6 @@ def test_each_event_leads_to_its_phase(story: list[tuple[str, str]]) -> None:
     assert play(open_playbook(), story) == [phase for _, phase in story]
 
 
-def test_noise_ends_a_strict_launch_in_three_steps() -> None:
-    story = [
-        ("server: b'noise\\n'", "ending"),
-        ("gone server", "failed"),
-        ("host closed host", "finished"),
-    ]
-
-    assert play(open_playbook(stdout="strict"), story) == [phase for _, phase in story]
-
-
 def test_a_dead_server_ends_a_launch_that_may_not_restart_it() -> None:
     story = [("exited server 3", "serving"), ("gone server", "finished")]
 

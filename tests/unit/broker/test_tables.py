@@ -1,11 +1,10 @@
-"""The tables of routing and of a backend's states: complete, and as the topics say."""
+"""The tables of routing and of a backend's states: complete, and as their docstrings say."""
 
 from __future__ import annotations
 
 import inspect
 import itertools
 import json
-import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,20 +12,15 @@ from broker_playbooks import Playbook, Store
 from fakes import make_context
 
 from mcp_launch.broker import backend, routing
-from mcp_launch.broker.backend import DRAIN_LIMIT
-from mcp_launch.broker.replacement import DEATHS_LIMIT, DEATHS_SPAN
 from mcp_launch.broker.routing import Binding, Rule, Served, route
-from mcp_launch.commands.help import read_topic
 from mcp_launch.launch.plan import IdentityInEnvironment, Plan
 from mcp_launch.protocol.memory import Remembered, name_client
 from mcp_launch.values import Found
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from mcp_launch.hosts import Carries, State
-
-IDENTITY, OPTIONS = read_topic("identity"), read_topic("options")
 
 
 def read_table(text: str, first_column: str) -> list[list[str]]:
@@ -107,20 +101,15 @@ def list_cases() -> Iterator[Case]:
 
 CARRIED: dict[str, set[str]] = {
     "any": set(CARRIES),
-    "any number": set(CARRIES),
     "one session at a time": {"one session at a time"},
     "threads, or many sessions": {"one thread", "many sessions"},
 }
 WRONGS = {
     "any": set(WRONG),
     "nothing": {"nothing"},
-    "none": {"nothing"},
     "anything": {"default", "requested"},
-    "any: they hold a guess or a placeholder": {"default", "requested"},
     "nothing, or a default variable": {"nothing", "default"},
-    "none, or only those that every server gets": {"nothing", "default"},
     "a requested variable": {"requested"},
-    "one that you asked for (`--env NAME=session`)": {"requested"},
 }
 
 
@@ -186,84 +175,7 @@ def test_a_call_from_another_directory_is_routed_for_every_on_change(on_change: 
     assert action in {"deliver", "restart", "refuse"}
 
 
-SERVERS: dict[str, Callable[[Case], bool]] = {
-    "is not confirmed and was not called yet": lambda case: (
-        case.state != "confirmed" and case.was_never_called
-    ),
-    "is confirmed": lambda case: (
-        case.state == "confirmed" and not case.is_same and not case.was_never_called
-    ),
-}
-RESULTS = {
-    "it gets the call": "deliver",
-    "the server gets it": "deliver",
-    "a fresh server": "restart",
-    "a server of its own": "open",
-    "each session has its own server": "open",
-    "no server gets it": "refuse",
-}
-
-
-def read_result(text: str) -> str:
-    return next(action for words, action in RESULTS.items() if text.startswith(words))
-
-
-def test_the_topic_routes_calls_of_other_sessions_as_the_code_does() -> None:
-    rows = read_table(IDENTITY, "the server")
-    for case in list_cases():
-        said = [
-            read_result(result)
-            for server, carries, wrong, result in rows
-            if SERVERS[server](case)
-            and case.carries in CARRIED[carries]
-            and case.wrong in WRONGS[wrong]
-        ]
-        is_described = any(is_about(case) for is_about in SERVERS.values())
-        if is_described and case.on_change == "auto":
-            assert said == [case.route()], case
-
-
-def test_the_topic_describes_on_change_as_the_code_does_it() -> None:
-    assert "`--on-change` overrides the last three rows" in IDENTITY
-    rows = read_table(IDENTITY, "the server")
-    assert [server for server, *_ in rows[-3:]] == ["is confirmed"] * 3
-    option = OPTIONS.partition("**`--on-change ACTION`**")[2].partition("\n**")[0]
-    choices = dict(re.findall(r"^\* `(\w+)`: (.*)$", option, re.MULTILINE))
-    assert set(choices) == {"follow", "restart", "refuse", "isolate"}
-    for case in list_cases():
-        if case.on_change in choices and SERVERS["is confirmed"](case):
-            assert case.route() == read_result(choices[case.on_change]), case
-
-
-def test_the_topics_name_the_limits_of_restarts() -> None:
-    numbers = {3: ("three", "fourth")}
-    often, once_more = numbers[DEATHS_LIMIT]
-
-    options, calls = (" ".join(topic.split()) for topic in (OPTIONS, IDENTITY))
-    assert DEATHS_SPAN == 60
-    assert f"replaces it, at most {often} times a minute" in options
-    assert f"the {once_more} death in a minute" in calls
-    assert f"may finish (for at most {DRAIN_LIMIT:g} s, then mcp-launch answers them)" in calls
-
-
 # The states of a backend
-
-
-def list_transitions(rows: list[list[str]], after: str) -> set[tuple[str, str]]:
-    """Return which state may follow which, by a table whose last column names it after a sign."""
-    return {
-        (state, following)
-        for states, *_, then in rows
-        for state in states.split(", ")
-        for following in re.findall(after, then)
-    }
-
-
-def test_the_topic_lists_the_states_of_a_server_as_the_code_does() -> None:
-    documented = read_table(backend.__doc__ or "", "state")
-    told = read_table(IDENTITY[IDENTITY.index("| the server | when") :], "the server")
-
-    assert list_transitions(told, r"\*(\w+)\*") == list_transitions(documented, r"→ (\w+)")
 
 
 CALL = ">> host: 1 tools/call {}"

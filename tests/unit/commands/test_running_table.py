@@ -238,7 +238,7 @@ def test_calls_per_minute_and_failures_are_shown_while_there_are_some() -> None:
     assert files.endswith("12    12    1s  running, 2 failed calls")
     assert docs.endswith("0     0     -  running, 1 failed call")
     assert other.endswith("-     -     -  running")
-    hint = "mcp-launch calls --failed --since 1h --server files"
+    hint = "mcp-launch calls --failed --since 1h files"
     assert any(line.endswith(hint) for line in show(census, None, is_verbose=True))
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from command_line import run_command
-from json_formats import check_format
 
 from mcp_launch import state, system
 from mcp_launch.machine import restart_server
@@ -43,7 +42,7 @@ def test_a_time_that_is_none_is_unknown(moment: float) -> None:
     assert " it " in shown.stdout
     assert "NaN" not in as_json.stdout
     assert "Infinity" not in as_json.stdout
-    check_format("ps", as_json.stdout)
+    json.loads(as_json.stdout)
 
 
 @pytest.mark.usefixtures("own_home")

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 def make_guard(
     diverted: list[bytes] | None = None,
     note_message: Callable[[bytes], bytes] = bytes,
-    *,
-    is_off: bool = False,
 ) -> StdoutGuard:
     """Return a guard that diverts noise into a list."""
     noise = [] if diverted is None else diverted
@@ -34,7 +32,7 @@ def make_guard(
     def note_long(_owner: None, _head: bytes, _tail: bytes, _length: int) -> None:
         """Long lines are not looked at here."""
 
-    return StdoutGuard(None, divert, note, note_long, is_off=is_off)
+    return StdoutGuard(None, divert, note, note_long)
 
 
 json_values = st.recursive(
@@ -145,66 +143,13 @@ def test_noise_glued_to_a_message_is_cut_off() -> None:
     assert diverted == [b"loading... \n"]
 
 
-@pytest.mark.parametrize("waits_first", [True, False])
-def test_where_nothing_is_judged_nothing_is_lost_when_whole_lines_are_wanted(
-    waits_first: bool,
-) -> None:
-    guard = make_guard(is_off=True)
-    line = b'{"jsonrpc":"2.0","id":1,"result":"abcdef"}\n'
-    passed = b""
-    for number, at in enumerate(range(0, len(line), 10)):
-        guard.waits_for_whole_lines = (number < 2) == waits_first
-        passed += guard.feed(line[at : at + 10])
-
-    assert passed == line
-
-
-def test_a_later_servers_question_is_shown_whole_even_where_nothing_is_judged() -> None:
-    seen: list[bytes] = []
-
-    def note_message(line: bytes) -> bytes:
-        seen.append(line)
-        return b"changed\n"
-
-    guard = make_guard(None, note_message, is_off=True)
-    guard.holds_requests = True
-
-    assert guard.feed(b'{"id":1,') == b""
-    assert guard.feed(b'"method":"m"}\n') == b"changed\n"
-    assert seen == [b'{"id":1,"method":"m"}\n']
-
-
-def test_an_answer_that_was_shown_is_noticed_though_its_line_has_no_end() -> None:
-    seen: list[bytes] = []
-
-    def note_message(line: bytes) -> bytes:
-        seen.append(line)
-        return line
-
-    guard = make_guard(None, note_message, is_off=True)
-
-    assert guard.feed(b'{"id":1,"result":{}}') + guard.close() == b'{"id":1,"result":{}}'
-    assert seen == [b'{"id":1,"result":{}}']
-
-
-@pytest.mark.parametrize("is_off", [True, False])
-def test_a_long_line_that_was_cut_off_cannot_be_taken_for_an_answer(is_off: bool) -> None:
-    guard = make_guard(is_off=is_off)
+def test_a_long_line_that_was_cut_off_cannot_be_taken_for_an_answer() -> None:
+    guard = make_guard()
     line = b'{"jsonrpc":"2.0","id":1,"result":{"text":"' + b"x" * 20_000 + b'"}}'
 
     passed = guard.feed(line[:18_000]) + guard.feed(line[18_000:]) + guard.close()
 
     assert passed == line + b" [cut off]"
-
-
-def test_where_nothing_is_judged_a_prompt_is_not_held_back_or_lost() -> None:
-    diverted: list[bytes] = []
-    guard = make_guard(diverted, is_off=True)
-    guard.waits_for_whole_lines = True
-
-    assert guard.feed(b"Password: ") == b"Password: "
-    assert guard.feed(b'{"half":') + guard.close() == b'{"half":'
-    assert diverted == []
 
 
 def test_the_rest_of_a_line_that_was_cut_is_dropped() -> None:

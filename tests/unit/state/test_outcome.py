@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import mcp_launch
-from mcp_launch.errors import LaunchError, ProfileRefused, ProfileUntrusted, ServerFailed
-from mcp_launch.launch import profile
+from mcp_launch.errors import LaunchError, ProfileRefused, ServerFailed
 from mcp_launch.state import outcome
 from mcp_launch.state.outcome import Failure, Outcome
 
@@ -76,19 +75,6 @@ def test_the_place_of_an_error_is_apart_from_its_sentence(
     assert error.problem == problem
     assert error.without_place == "b: c"
     assert (error.path, error.line, error.column) == ("/a:1: x", line, column)
-
-
-def test_the_place_is_kept_where_a_file_was_never_trusted(tmp_path: Path) -> None:
-    file = tmp_path / profile.PROJECT_FILE
-    file.write_text("\n[servers.docs]\nwrong = 1\n", encoding="utf-8")
-
-    with pytest.raises(ProfileUntrusted) as refused:
-        profile.read_project_profile(
-            "docs", {"HOME": str(tmp_path)}, str(tmp_path), is_launch=False
-        )
-
-    assert (refused.value.path, refused.value.line, refused.value.column) == (str(file), 3, 1)
-    assert refused.value.problem.startswith(f"{file}:3:1: ")
 
 
 def is_sentence(node: ast.AST) -> bool:
