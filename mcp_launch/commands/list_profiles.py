@@ -91,7 +91,9 @@ def _show(report: dict[str, Any], home: str) -> None:
     console = Screen()
     path = printable(shorten_home(report["file"], home))
     if not report["exists"]:
-        console.print(Text(f"There is no {path}; mcp-launch help profiles says what it can hold."))
+        console.print(
+            Text(f"There is no {path}; mcp-launch explain profiles says what it can hold.")
+        )
         return
     console.print(Text(path, "underline"))
     for refused in report["problems"]:

@@ -12,7 +12,7 @@ from mcp_launch.commands.output import print_json, watch
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError
 from mcp_launch.hosts.configured import HOSTS
-from mcp_launch.machine import census_filter, session_titles
+from mcp_launch.machine import running
 from mcp_launch.machine.recent_calls import RecentRecords
 from mcp_launch.machine.survey import check_hosts, check_servers, open_survey
 from mcp_launch.state.calls import find_calls
@@ -55,12 +55,10 @@ def run(request: PsRequest, environ: Mapping[str, str], table: ProcessTable | No
     check_hosts([*request.hosts])
     survey = open_survey(environ, table)
     census = survey.take_census()
-    running = [
-        name
-        for name in request.names
-        if not census_filter.is_empty(census_filter.select(census, [name], []))
+    known = [
+        name for name in request.names if not running.is_empty(running.select(census, [name], []))
     ]
-    check_servers(survey, request.names, *running, *HOSTS)
+    check_servers(survey, request.names, *known, *HOSTS)
     if request.is_short:
         status_line.show(_take(survey, request))
     elif request.is_json:
@@ -74,12 +72,12 @@ def run(request: PsRequest, environ: Mapping[str, str], table: ProcessTable | No
 
 
 def _take(survey: Survey, request: PsRequest) -> Census:
-    return census_filter.select(survey.take_census(), request.names, request.hosts)
+    return running.select(survey.take_census(), request.names, request.hosts)
 
 
 def _take_whole(survey: Survey, request: PsRequest, records: RecentRecords) -> Census:
     """Return the census with titles of sessions and recent calls."""
-    census = session_titles.add_titles(_take(survey, request), survey.table)
+    census = running.add_titles(_take(survey, request), survey.table)
     return records.add_to(census)
 
 
@@ -98,7 +96,7 @@ def _draw(census: Census, screen: Screen, request: PsRequest, home: str) -> list
 
     asked = running_table.TableRequest(screen, home, is_verbose=request.is_verbose)
     is_narrowed = bool(request.names or request.hosts)
-    if is_narrowed and census.sees_all and census_filter.is_empty(census):
+    if is_narrowed and census.sees_all and running.is_empty(census):
         return running_table.draw_nothing(asked, [*request.names, *request.hosts])
     return running_table.draw(census, asked)
 

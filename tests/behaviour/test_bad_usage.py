@@ -48,7 +48,7 @@ if TYPE_CHECKING:
             "the word run is missing before --start",
             "write run: mcp-launch run --start=called npx -y it --api-key ***\n",
         ),
-        ("-- npx", "no such command 'npx'", "mcp-launch --help"),
+        ("-- npx", "mcp-launch has no command '--'", "write before a server's command"),
     ],
 )
 def test_an_error_names_the_problem_and_its_fix(line: str, problem: str, fix: str) -> None:

@@ -378,6 +378,17 @@ def test_servers_that_are_not_wrapped_are_reported_in_one_line(doctor: Doctor) -
     assert "server-0, server-1, " in doctor.run("-v").stdout
 
 
+def test_what_wrapping_changes_for_others_is_counted_apart(doctor: Doctor) -> None:
+    doctor.machine.write(".mcp.json", spell(pg=DOCS))
+    doctor.machine.write(CLAUDE, spell(docs=DOCS, web=DOCS))
+    track(doctor.machine.project, ".mcp.json")
+
+    shown = doctor.run("--host", "claude").stdout
+
+    assert "3 servers are not wrapped (Claude Code 3): mcp-launch wrap --host claude; " in shown
+    assert "1 outside this project or tracked by Git: mcp-launch wrap --file FILE\n" in shown
+
+
 def test_remote_and_disabled_servers_are_counted_and_named(doctor: Doctor) -> None:
     old, sentry = {"command": "sh", "enabled": False}, {"url": "https://x"}
     doctor.machine.write(CODEX, spell_codex(docs=DOCS, sentry=sentry, old=old))

@@ -97,6 +97,14 @@ def test_a_lease_that_others_may_have_written_is_reported(doctor: Doctor, state:
     assert "it is not trusted" in finding["message"]
 
 
+def test_a_record_that_others_may_have_written_is_reported(doctor: Doctor, state: Path) -> None:
+    record = state / "wrapped.json"
+    record.write_text("{}", encoding="utf-8")
+    record.chmod(0o666)
+
+    assert f"chmod go-w {record}" in doctor.find_only()["fix"]
+
+
 @pytest.mark.parametrize(
     ("room", "said"),
     [

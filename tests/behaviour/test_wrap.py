@@ -663,3 +663,19 @@ def test_a_lock_that_cannot_be_made_is_an_error_in_plain_words(
     assert done.returncode == 1
     assert f"{codex_file} was not changed: Is a directory: {lock}\n" in done.stderr
     assert codex_file.read_text(encoding="utf-8") == CODEX
+
+
+def test_a_fixed_value_is_written_replaced_and_not_shown(cursor: Path) -> None:
+    shown = ""
+    for value in ("first-value", "second-value"):
+        shown += run_command(
+            "wrap", "--yes", "--", "--set", f"LEVEL={value}", "--set", "B=b"
+        ).stdout
+
+    words = json.loads(cursor.read_text(encoding="utf-8"))["mcpServers"]["it"]["args"]
+    own = ["--server", "it", "--set", "LEVEL=second-value", "--set", "B=b"]
+    assert words == ["run", *own, "x", "1"]
+    assert "LEVEL=***" in shown
+    assert "-value" not in shown
+    assert run_command("unwrap", "--yes").returncode == 0
+    assert cursor.read_text(encoding="utf-8") == TEXT
