@@ -216,15 +216,12 @@ def _refuse(item: Item, problem: str, fix: str) -> Finding:
 
 
 def _check_dotenv(item: Item, launch: Preview, wanted: Profile) -> Iterator[Finding]:
-    """Find dotenv files that cannot be read."""
-    refused = launch.dotenv_refused
-    if refused is None:
-        return
-    for file in wanted.dotenv or [".env"]:
-        is_known = launch.is_place_known or file[:1] in {"/", "~"}
-        path = dotenv.locate(file, launch.found)
-        if is_known and host_environment.is_solved(item, path) and path in refused.problem:
-            yield _refuse(item, refused.problem, refused.fix)
+    """Find dotenv files that cannot be read, if it is sure where they would be."""
+    refused, files = launch.dotenv_refused, wanted.dotenv or [".env"]
+    is_known = launch.is_place_known or all(file[:1] in {"/", "~"} for file in files)
+    paths = [dotenv.locate(file, launch.found) for file in files]
+    if refused and is_known and all(host_environment.is_solved(item, path) for path in paths):
+        yield _refuse(item, refused.problem, refused.fix)
 
 
 def _check_place(item: Item, launch: Preview, wanted: Profile) -> Iterator[Finding]:

@@ -215,12 +215,12 @@ def test_what_is_wrong_is_found_with_its_place_and_what_to_do(
     code: str, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case, machine = CASES[code], doctor.machine
-    names = {"home": machine.home, "project": machine.project}
+    names = {"home": str(machine.home), "project": str(machine.project)}
     names["program"] = os.path.join(os.path.dirname(sys.executable), "mcp-launch")
 
     def fill_in(text: str) -> str:
         for name, path in names.items():
-            text = text.replace(f"{{{name}}}", str(path))
+            text = text.replace(f"{{{name}}}", path)
         return text
 
     if code == "ML018":
@@ -378,6 +378,17 @@ def test_servers_that_are_not_wrapped_are_reported_in_one_line(doctor: Doctor) -
     assert "server-0, server-1, " in doctor.run("-v").stdout
 
 
+def test_what_wrapping_changes_for_others_is_counted_apart(doctor: Doctor) -> None:
+    doctor.machine.write(".mcp.json", spell(pg=DOCS))
+    doctor.machine.write(CLAUDE, spell(docs=DOCS, web=DOCS))
+    track(doctor.machine.project, ".mcp.json")
+
+    shown = doctor.run("--host", "claude").stdout
+
+    assert "3 servers are not wrapped (Claude Code 3): mcp-launch wrap --host claude; " in shown
+    assert "1 outside this project or tracked by Git: mcp-launch wrap --file FILE\n" in shown
+
+
 def test_remote_and_disabled_servers_are_counted_and_named(doctor: Doctor) -> None:
     old, sentry = {"command": "sh", "enabled": False}, {"url": "https://x"}
     doctor.machine.write(CODEX, spell_codex(docs=DOCS, sentry=sentry, old=old))
@@ -385,7 +396,7 @@ def test_remote_and_disabled_servers_are_counted_and_named(doctor: Doctor) -> No
     assert doctor.run().stdout.startswith("Codex: 1 server, 1 remote (sentry), 1 disabled (old)\n")
 
 
-def test_what_programs_get_has_a_version_and_a_format(doctor: Doctor) -> None:
+def test_what_programs_get_has_a_version(doctor: Doctor) -> None:
     doctor.machine.write(CODEX, UNWRAPPED)
 
     told = json.loads(doctor.run("--json").stdout)

@@ -212,7 +212,7 @@ def test_what_another_error_explains_is_not_repeated(doctor: Doctor) -> None:
 def test_a_server_that_says_nothing_is_found_in_bounded_time(
     words: list[str], code: str, message: str, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversation, "ANSWER_LIMIT", 0.5 if "silent" in words else 3.0)
+    monkeypatch.setattr(conversation, "ANSWER_LIMIT", 0.5 if "silent" in words else 6.0)
     monkeypatch.setattr(conversation, "DISCOVER_GRACE", 0.1)
     monkeypatch.setattr(conversation, "SECOND_LIMIT", 0.2)
 

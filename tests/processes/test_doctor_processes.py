@@ -138,8 +138,7 @@ def test_a_repair_leaves_alone_what_has_an_owner_by_then(
         def isatty(self) -> bool:
             return True
 
-        def readline(self, size: int | None = -1, /) -> str:
-            del size
+        def readline(self, _: int = -1, /) -> str:  # type: ignore[override]  # typeshed's own
             write_lease(state, processes=parts | {"host": os.getpid()})
             return "y\n"
 

@@ -178,7 +178,7 @@ def test_a_host_that_may_start_servers_anywhere_has_several_places(machine: Fake
 
     assert found.places == ["/", str(machine.home), str(machine.project)]
     assert found.list_homes() == ["/", str(machine.home)]
-    # `env` assumes what ML208 reports.
+    # `env` assumes what ML408 reports.
     assert found.situation.cwd == str(machine.home)
     assert found.decided.place_note == "the home directory"
     assert found.situation.notes[-1].endswith(f"it may also be / or {machine.project}")
