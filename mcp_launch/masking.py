@@ -123,10 +123,6 @@ _PORT_OR_PACKAGE = re.compile(r"[\d.:\[\]-]+(?:/\w+)?|@?[\w.-]+(?:/[\w.-]+)+(?:@
 # The option of `run` that gives the server a variable.
 _SET = "--set"
 
-# In a comment, names and values are not quoted.
-_COMMENT = re.compile(r"(?:^|\s)(?:\#|//|/\*).*", re.DOTALL)
-_NOTED = re.compile(rf"""(?i:{ANYWHERE}[\w-]{{0,40}})["']?\s*[:=]\s*(?P<secret>[^\s"',]+)""")
-
 # Values masked after their name, but not searched for elsewhere: too many other texts have them.
 _SHORTEST = 6
 _COMMON = re.compile(r"[a-z]{1,15}|\d{1,8}|[A-Z]+(?:_[A-Z]+)+|[.~]{0,2}/[^+=]*")
@@ -169,11 +165,6 @@ def mask_text(text: str) -> str:
     for place in (*_PLACES, *_FORMS):
         text = place.sub(_hide, text)
     return text
-
-
-def mask_comment(line: str) -> str:
-    """Return a line of a file with the secrets in its comment masked."""
-    return _COMMENT.sub(lambda found: _NOTED.sub(_hide, found.group()), line)
 
 
 def list_in_variables(variables: Mapping[str, str]) -> Iterator[str]:

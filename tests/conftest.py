@@ -7,15 +7,10 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from doctor_runs import doctor  # noqa: F401  # a fixture
 from fake_hosts import FakeHosts
 from fake_machine import FakeMachine
 from generated_docs import OPTION
-from hosts import pytest_plugin
-from hosts.pytest_plugin import (  # noqa: F401  # pytest finds them here
-    pytest_collection_modifyitems,
-    pytest_configure,
-    pytest_pyfunc_call,
-)
 from hypothesis import settings
 from launches import LaunchRunner
 from sessions import claude, codex  # noqa: F401  # fixtures
@@ -30,7 +25,12 @@ if TYPE_CHECKING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of our own."""
-    pytest_plugin.pytest_addoption(parser)
+    parser.addoption(
+        "--demand-hosts", action="store_true", help="fail where a real host cannot be run"
+    )
+    parser.addoption(
+        "--without-launcher", action="store_true", help="run the real hosts without us: see -rx"
+    )
     parser.addoption(OPTION, action="store_true", help="write the generated documentation")
 
 
@@ -54,9 +54,11 @@ _OF_HOSTS = (
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Make the developer's home, state and host variables impossible to touch."""
-    # A shell that runs us in the background ignores SIGINT, and our children would inherit that.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A shell that runs us in the background ignores SIGINT, and nohup ignores SIGHUP: our children
+    # would inherit that.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     for name in list(os.environ):
         if name.startswith(_OF_HOSTS):
             monkeypatch.delenv(name)

@@ -161,7 +161,7 @@ class Isolation(Restart):
             backend.exit_code = None  # not our own: we go on
         self.note(f"the server {what_happened}", DECISION if is_over else FAILURE)
         self._admission.known = None  # the next call must be checked
-        self.requeue(backend, unread)
+        backend.requeue(unread)
         self._close_open_requests(backend, what_happened)
         self._start_again_for_waiting(backend, what_happened)
         self.resume_hosts(backend)

@@ -50,9 +50,9 @@ def run(arguments: list[str]) -> int:
     except LaunchError as error:
         tell(error, sys.stderr)
         return finish(error, arguments, commands)
-    except SystemExit:
-        # A library's way to end when the reader of a pipe has left, as in `logs | head`.
-        return 0
+    except SystemExit as ended:
+        # The reader of a pipe has left, as in `logs | head`; or a signal ended us, with its code.
+        return ended.code if isinstance(ended.code, int) else 0
     except Exception as fault:  # noqa: BLE001  # a bug in mcp-launch: reported without a traceback
         from mcp_launch.state import crash
 

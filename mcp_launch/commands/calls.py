@@ -13,10 +13,15 @@ from mcp_launch.commands.output import print_json, print_json_line, wrap
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, suggest
 from mcp_launch.machine import call_records, units
-from mcp_launch.machine.call_filter import CallFilter
-from mcp_launch.machine.call_records import Follower, list_parts, read_each, read_last
+from mcp_launch.machine.call_records import (
+    CallFilter,
+    Follower,
+    RunningHosts,
+    list_parts,
+    read_each,
+    read_last,
+)
 from mcp_launch.machine.call_statistics import count_calls
-from mcp_launch.machine.running_hosts import RunningHosts
 from mcp_launch.machine.survey import check_hosts, check_servers, open_survey
 from mcp_launch.state.calls import find_calls
 from mcp_launch.values import find_home_directory

@@ -12,7 +12,7 @@ from mcp_launch.commands.output import print_json, watch
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError
 from mcp_launch.hosts.configured import HOSTS
-from mcp_launch.machine import census_filter, session_titles
+from mcp_launch.machine import running
 from mcp_launch.machine.recent_calls import RecentRecords
 from mcp_launch.machine.survey import check_hosts, check_servers, open_survey
 from mcp_launch.state.calls import find_calls
@@ -71,21 +71,17 @@ def run(request: PsRequest, environ: Mapping[str, str], table: ProcessTable | No
 def _check_names(survey: Survey, names: tuple[str, ...]) -> None:
     """Check that each names a host, a server that runs or could, or a session."""
     census = survey.take_census()
-    known = [
-        name
-        for name in names
-        if not census_filter.is_empty(census_filter.select(census, [name], []))
-    ]
+    known = [name for name in names if not running.is_empty(running.select(census, [name], []))]
     check_servers(survey, names, *known, *HOSTS)
 
 
 def _take(survey: Survey, request: PsRequest) -> Census:
-    return census_filter.select(survey.take_census(), request.names, request.hosts)
+    return running.select(survey.take_census(), request.names, request.hosts)
 
 
 def _take_whole(survey: Survey, request: PsRequest, records: RecentRecords) -> Census:
     """Return the census with titles of sessions and recent calls."""
-    census = session_titles.add_titles(_take(survey, request), survey.table)
+    census = running.add_titles(_take(survey, request), survey.table)
     return records.add_to(census)
 
 
@@ -104,7 +100,7 @@ def _draw(census: Census, screen: Screen, request: PsRequest, home: str) -> list
 
     asked = running_table.TableRequest(screen, home, is_verbose=request.is_verbose)
     is_narrowed = bool(request.names or request.hosts)
-    if is_narrowed and census.sees_all and census_filter.is_empty(census):
+    if is_narrowed and census.sees_all and running.is_empty(census):
         return running_table.draw_nothing(asked, [*request.names, *request.hosts])
     return running_table.draw(census, asked)
 

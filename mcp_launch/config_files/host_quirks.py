@@ -49,12 +49,7 @@ class HostProgram(NamedTuple):
     """How a host is installed."""
 
     command: str = ""  # empty: it does not have its own program
-    tells_version: bool = False  # with --version; others open a window
-    package: str = ""  # its name in npm
     bundle: str = ""  # its name on macOS
-    tried: tuple[str, ...] = ()  # the releases that our tests run against
-    litters: str = ""  # the variable for the directory in which it writes files even for --version
-    calming: str = ""  # the variable that keeps it from updating itself
 
 
 class Environment(NamedTuple):

@@ -122,9 +122,12 @@ def _check_table(survey: Survey, host: HostConfig, file: File) -> Iterator[Findi
         key = ".".join(map(str, table))
         kind = "a list" if isinstance(found, list) else "a table"
         kind = kind if isinstance(found, list | dict) else "neither a table nor a list"
+        # TOML may have no place for the whole, but for what is in it.
+        inner = [*found][:1] if isinstance(found, dict) else [0]
+        where = table if table in document.spots else (*table, *inner)
         yield Finding(
             "ML101",
-            point(host, file, document, table),
+            point(host, file, document, where),
             f"{host.title} finds no servers: {key} is {kind}",
             _describe_form(file, key),
         )

@@ -8,7 +8,7 @@ from mcp_launch import __version__
 from mcp_launch.doctor.check import LEVELS
 from mcp_launch.doctor.filter import INCOMPLETE
 from mcp_launch.errors import printable
-from mcp_launch.machine import installed_hosts, known_secrets
+from mcp_launch.machine import known_secrets
 from mcp_launch.machine.entry_state import classify
 
 if TYPE_CHECKING:
@@ -71,13 +71,10 @@ class Report:
             program = self.survey.programs.get(host.name)
             items = [item for item in self.survey.items if item.host is host]
             if program or items:
-                version = program.version if program else ""
                 yield {
                     "host": host.name,
                     "title": host.title,
-                    "program": program.path if program else None,
-                    "version": version or None,
-                    "tried": installed_hosts.tell_tried(host.name, version),
+                    "program": program,
                     "servers": sum(not item.why_not for item in items),
                     "remote": _name_all(items, "remote"),
                     "disabled": _name_all(items, "disabled"),

@@ -65,7 +65,7 @@ class ReportText:
             if host["servers"] or host["remote"] or host["disabled"]:
                 self._print(0, self._introduce(host))
             else:
-                empty.append(self._name_host(host))
+                empty.append(host["title"])
         if empty:
             self._print(0, Text(f"Without servers: {', '.join(empty)}", "dim"))
         if not self._report.survey.items and not empty:
@@ -77,12 +77,8 @@ class ReportText:
         for kind in ("remote", "disabled"):
             names = host[kind]
             facts += [f"{len(names)} {kind} ({', '.join(names)})"] if names else []
-        line = Text(self._clean(self._name_host(host)), "bold")
+        line = Text(self._clean(host["title"]), "bold")
         return line.append(self._clean(f": {', '.join(facts)}"), "not bold")
-
-    def _name_host(self, host: dict[str, Any]) -> str:
-        name = f"{host['title']} {host['version'] or ''}".rstrip()
-        return f"{name} ({host['tried']})" if self._is_verbose and host["tried"] else name
 
     def _make_heading(self, finding: Finding) -> Text:
         """Return what a finding is about: the host, the server, the place."""

@@ -19,12 +19,12 @@ from mcp_launch.values import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.profile import Profile
     from mcp_launch.system import ProcessTable
-    from mcp_launch.system.guardian_process import Tidy
+    from mcp_launch.system.guardian_process import NoteKilled, Tidy
     from mcp_launch.system.spawn import ServerPlan
 
 # The sources whose values differ between the sessions of a project.
@@ -108,7 +108,7 @@ def make_starter(  # noqa: PLR0913, PLR0917  # what any starter has, and what na
     hosts: list[int],
     lease: str,
     tidy: Tidy,
-    note_killed: Callable[[str, int | None], None],
+    note_killed: NoteKilled,
     wanted: Profile,
     found: Context,
 ) -> SharedStarter:

@@ -11,31 +11,30 @@ from mcp_launch import state, system
 from mcp_launch.config_files import entry_script, planned_changes, wrap, wrapped_files
 from mcp_launch.config_files.host_config import ANY_HOST, list_entries, tell_why_not
 from mcp_launch.config_files.site import Site
-from mcp_launch.documents.document import Document
+from mcp_launch.documents.document import read_document
 from mcp_launch.documents.positions import locate
 from mcp_launch.errors import FileRefused, UsageError, suggest
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import options
+from mcp_launch.launch.context import find_project_root, read_cwd
 from mcp_launch.machine import (
     installation,
-    installed_hosts,
     known_files,
     nearby_session,
     remembered_tools,
     running,
 )
-from mcp_launch.machine.current_project import find_current_project
 from mcp_launch.machine.recognize_server import Configured
 from mcp_launch.machine.subject import Subject
-from mcp_launch.values import find_home_directory
+from mcp_launch.values import Found, find_home_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from mcp_launch.config_files.host_config import File, HostConfig
     from mcp_launch.config_files.host_quirks import Environment
+    from mcp_launch.documents.document import Document
     from mcp_launch.documents.positions import Path
-    from mcp_launch.machine.installed_hosts import Program
     from mcp_launch.machine.remembered_tools import RememberedTools
     from mcp_launch.machine.running import Census
     from mcp_launch.system import ProcessTable
@@ -277,9 +276,9 @@ class Survey:
         return running.take(self.table, self.state, self.configured)
 
     @cached_property
-    def programs(self) -> dict[str, Program]:
-        """Return the installed hosts, with their versions."""
-        return installed_hosts.find_all(self.site)
+    def programs(self) -> dict[str, str]:
+        """Return the paths of the installed hosts, by name."""
+        return installation.find_hosts(self.site)
 
     def read(self, file: File) -> Document:
         """Return a file's document, read once.
@@ -290,7 +289,7 @@ class Survey:
         """
         if file.path not in self._documents:
             text = planned_changes.read_file(file.path)
-            self._documents[file.path] = Document(file.kind, text, file.path)
+            self._documents[file.path] = read_document(file.kind, text, file.path)
         return self._documents[file.path]
 
 
@@ -415,3 +414,20 @@ def _hides(nearer: Item, item: Item) -> bool:
     is_other_file = nearer.file.path != item.file.path
     is_of_project = nearer.scope == item.scope == "project"
     return takes_nearest and is_same and is_other_file and is_of_project
+
+
+def find_current_project(environ: Mapping[str, str]) -> str:
+    """Return the root of the current project; outside of projects, the current directory.
+
+    Raises:
+        UsageError: The directory was deleted.
+
+    """
+    here = read_cwd(environ)
+    if not here:
+        raise UsageError(
+            "the current directory was deleted",
+            fix="change to an existing directory (cd ~) and run the command again",
+        )
+    root = find_project_root(here)
+    return root.value if isinstance(root, Found) else here

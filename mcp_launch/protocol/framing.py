@@ -1,9 +1,9 @@
 """Splits a host's input into lines, and a server's stdout into messages and noise.
 
 Servers print banners, logs and warnings to stdout, which makes hosts drop the connection. A
-line that is not a JSON object or array is noise and goes to stderr. A line passes unchanged or
-not at all, with one exception: noise before a message on the same line (a prompt without a
-newline) is cut off.
+line that is not a JSON object is noise and goes to stderr. A line passes unchanged or not at all,
+with one exception: noise before a message on the same line (a prompt without a newline) is cut
+off.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class StdoutGuard:
         if self._state == _PASSING:
             # We treat this line as incomplete and answer the request ourselves. The host must
             # not read it as an answer, so a line that may be complete is made invalid.
-            return _CUT_OFF if self._tail.rstrip(_SPACE).endswith((b"}", b"]")) else b""
+            return _CUT_OFF if self._tail.rstrip(_SPACE).endswith(b"}") else b""
         return self._judge(held) if held else b""
 
     def end_line(self) -> bool:
@@ -264,9 +264,7 @@ class StdoutGuard:
         return held
 
     def _is_needed_whole(self, head: bytes) -> bool:
-        """Return whether it is a request, which may have to be changed, or a batch of answers."""
-        if head.lstrip(_SPACE).startswith(b"["):
-            return True  # its ends do not show what it answers
+        """Return whether it is a request, which may have to be changed."""
         kind = read_kind(head) if _begins_like_a_message(head) else "answer"
         return kind == "request" or (kind == "" and self.holds_requests)
 
@@ -277,8 +275,8 @@ class StdoutGuard:
             return self._pass_message(line) if _is_meant_as_message(line) else self._salvage(line)
         except RecursionError:
             # Too deep for Python's parser, but JSON up to there.
-            return self._note_message(self._owner, line)
-        if not isinstance(message, (dict, list)):
+            message = {} if _begins_like_a_message(line) else None
+        if not isinstance(message, dict):
             self._divert_noise(line)
             return b""
         return self._pass_message(line)
@@ -312,8 +310,7 @@ def _is_meant_as_message(line: bytes) -> bool:
 
 def _begins_like_a_message(line: bytes) -> bool:
     start = line[:64].lstrip(_SPACE)
-    opener, inside = start[:1], start[1:].lstrip(_SPACE)[:1]
-    return (opener == b"{" and inside == b'"') or (opener == b"[" and inside == b"{")
+    return start[:1] == b"{" and start[1:].lstrip(_SPACE)[:1] == b'"'
 
 
 def read_kind(head: bytes) -> Kind:

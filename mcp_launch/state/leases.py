@@ -181,14 +181,6 @@ def list_confirmed_threads(
     return threads
 
 
-def reclaim_stale(table: ProcessTable, directory: str) -> list[str]:
-    """Remove the leases whose launches are proven dead; return their paths."""
-    stale = [path for path, record in read_all(directory).items() if is_stale(table, record)]
-    for path in stale:
-        state.remove(path)
-    return stale
-
-
 def is_stale(table: ProcessTable, record: dict[str, Json]) -> bool:
     """Return whether a launch is proven dead: another boot, or all of its processes gone.
 

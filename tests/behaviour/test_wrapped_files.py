@@ -17,13 +17,10 @@ from wrap_requests import TEXT, find_script, write
 
 from mcp_launch import cli
 from mcp_launch import state as state_directory
-from mcp_launch.config_files import replace_file, wrapped_files, write_file
-from mcp_launch.config_files.host_config import ANY_HOST, File
-from mcp_launch.errors import FileRefused
+from mcp_launch.config_files import wrapped_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from io import FileIO
     from pathlib import Path
 
 # Above the largest pid of any Linux.
@@ -432,49 +429,16 @@ def test_only_a_draft_that_was_left_behind_is_removed(
 
 
 @pytest.mark.usefixtures("project")
-def test_a_file_with_two_names_stays_one_file(own_home: Path, state: Path) -> None:
+def test_a_file_with_two_names_is_left_as_it_is(own_home: Path, state: Path) -> None:
     path = write(own_home / ".cursor" / "mcp.json")
-    other = own_home / "other.json"
-    other.hardlink_to(path)
+    (own_home / "other.json").hardlink_to(path)
 
-    assert "in place: it has 2 names" in run("wrap").stdout
+    done = run("wrap")
 
-    assert path.samefile(other)
-    assert read_command(other) == find_script()
-    assert [copy.read_text(encoding="utf-8") for copy in list_copies(state)] == [TEXT]
-    assert run("unwrap").returncode == 0
-    assert path.samefile(other)
-    assert other.read_text(encoding="utf-8") == TEXT
-
-
-@pytest.mark.parametrize("fails_again", [False, True])
-def test_a_file_with_two_names_is_put_back_or_its_text_is_kept(
-    fails_again: bool, tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write(tmp_path / "file")
-    (tmp_path / "other").hardlink_to(path)
-    whole = write_file._overwrite  # noqa: SLF001  # no disk fails on request
-    failures = [OSError(28, "No space left on device")] * (1 + fails_again)
-
-    def fail_half_way(file: FileIO, data: bytes) -> None:
-        if failures:
-            whole(file, data[:5])
-            raise failures.pop()
-        whole(file, data)
-
-    monkeypatch.setattr(write_file, "_overwrite", fail_half_way)
-
-    with pytest.raises(FileRefused) as refused:
-        replace_file.replace(ANY_HOST, File(str(path), "file"), str.upper, str(state))
-
-    if fails_again:
-        [copy] = list_copies(state)
-        assert "may be damaged" in refused.value.problem
-        assert str(copy) in refused.value.fix
-        assert copy.read_text(encoding="utf-8") == TEXT
-    else:
-        assert "No space left" in refused.value.problem
-        assert path.read_text(encoding="utf-8") == TEXT
+    assert done.returncode != 0
+    assert "it has 2 names (hard links)" in done.stderr
+    assert path.read_text(encoding="utf-8") == TEXT
+    assert list_copies(state) == []
 
 
 @pytest.mark.usefixtures("project")

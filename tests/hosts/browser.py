@@ -44,7 +44,6 @@ class Browser:
             env=_make_environment(workspace),
             pass_fds=[requests, answers],
         )
-        workspace.used.discard("chromium")  # only shows the host
         os.close(requests)
         os.close(answers)
         self._unread = b""

@@ -18,7 +18,7 @@ LOOK = "call mcp__probe__look {}"
 PROMPT = "\N{HEAVY RIGHT-POINTING ANGLE QUOTATION MARK ORNAMENT}"
 
 _KEY = "sk-ant-this-is-no-key-0000000000000000"
-TOOLS = "mcp__probe,mcp__codex__codex"
+TOOLS = "mcp__probe,mcp__asks,mcp__codex__codex"
 
 
 def configure(workspace: Workspace, command: Sequence[str], *, server: str = "probe") -> None:

@@ -1,4 +1,8 @@
-"""Fixtures for tests with real hosts: the programs, their isolation, and a workspace."""
+"""Fixtures for tests with real hosts: the programs, their isolation, and a workspace.
+
+With `--without-launcher` the hosts start their servers without us. A test whose promise is broken
+then is an expected failure, and `-rx` prints what went wrong: so each test shows that it can fail.
+"""
 
 from __future__ import annotations
 
@@ -8,55 +12,74 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hosts.isolation import adopt_and_end_orphans, leave_only_loopback
-from hosts.programs import Programs, read_pins
+from hosts.programs import Programs, find_obstacle
 from hosts.server_processes import ServerProcesses
-from hosts.situations import Situations
-from hosts.workspace import LAUNCHER, Workspace
+from hosts.workspace import LAUNCHER, PromiseBroken, Workspace
 from launches import LivenessSocket
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
+
+# In seconds: the first test that needs a program waits until it is installed.
+TIMEOUT = 300
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests with real hosts."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.hosts)
+            item.add_marker(pytest.mark.timeout(TIMEOUT))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """Expect that promises are broken without the launcher."""
+    try:
+        return (yield)
+    except PromiseBroken as fault:
+        if pyfuncitem.config.getoption("--without-launcher"):
+            pytest.xfail(str(fault))
+        raise
 
 
 @pytest.fixture(scope="session")
-def installed() -> Iterator[Programs]:
+def installed(request: pytest.FixtureRequest) -> Iterator[Programs]:
     """Return the paths of the real programs, which are installed when they are asked for."""
-    programs = Programs()
+    leave_out = pytest.fail if request.config.getoption("--demand-hosts") else pytest.skip
+    if obstacle := find_obstacle():
+        leave_out(f"real hosts cannot be run: {obstacle}")
+    programs = Programs(leave_out)
     yield programs
     programs.close()
 
 
-@pytest.fixture(params=["launched", "control"])
+@pytest.fixture
 def launcher(request: pytest.FixtureRequest) -> list[str]:
     """Return the launcher's words before a server's command, or none."""
-    return LAUNCHER if request.param == "launched" else []
+    return [] if request.config.getoption("--without-launcher") else LAUNCHER
 
 
 @pytest.fixture
-def situation(request: pytest.FixtureRequest, launcher: list[str]) -> Situations:
-    """Return what makes a part of a test a row of the table."""
-    return Situations(request.node, is_control=not launcher)
+def launched(launcher: list[str]) -> None:
+    """Skip tests of what there is only with the launcher."""
+    if not launcher:
+        pytest.skip("it is about the launcher")
 
 
 @pytest.fixture
-def workspace(
-    request: pytest.FixtureRequest, installed: Programs, launcher: list[str]
-) -> Iterator[Workspace]:
-    """Return a workspace, once with the launcher before every server and once without."""
-    yield from set_up(request, installed, launcher)
+def workspace(installed: Programs, launcher: list[str]) -> Iterator[Workspace]:
+    """Return a workspace with the launcher before every server."""
+    yield from set_up(installed, launcher)
 
 
 @pytest.fixture
-def workspace_without_launcher(
-    request: pytest.FixtureRequest, installed: Programs
-) -> Iterator[Workspace]:
+def workspace_without_launcher(installed: Programs) -> Iterator[Workspace]:
     """Return a workspace without the launcher."""
-    yield from set_up(request, installed, [])
+    yield from set_up(installed, [])
 
 
-def set_up(
-    request: pytest.FixtureRequest, installed: Programs, launcher: list[str]
-) -> Iterator[Workspace]:
+def set_up(installed: Programs, launcher: list[str]) -> Iterator[Workspace]:
     # A short path, because hosts put sockets below it.
     with (
         tempfile.TemporaryDirectory(prefix="work-") as place,
@@ -69,9 +92,6 @@ def set_up(
             left = workspace.end_all()
         finally:
             workspace.close()
-        pins = read_pins()
-        used = [pins[name].full_title for name in pins if name in workspace.used]
-        request.node.user_properties.append(("used", used))
         assert not (launcher and left), left
 
 

@@ -46,8 +46,8 @@ class FakeModels:
     def __init__(self) -> None:
         self.answers: list[Answer] = []
         self.not_offered: list[tuple[str, str]] = []  # asker and tool
+        self.calls: list[tuple[str, str]] = []  # ditto, in the order in which they were made
         self.before_call: Callable[[], object] = int  # a hook: may wait, or cause a fault
-        self._calls: dict[str, str] = {}  # the tool of each
         self._answered: set[str] = set()
         self._changed = threading.Condition()
         self._service = _Service(self)
@@ -81,8 +81,8 @@ class FakeModels:
                 self.not_offered.append((turn.asker, step.tool))
                 self._changed.notify_all()
                 return f"there is no {step.tool}"
-            call_id = f"call-{len(self._calls) + 1}"
-            self._calls[call_id] = step.tool
+            self.calls.append((turn.asker, step.tool))
+            call_id = f"call-{len(self.calls)}"
         self.before_call()
         namespace, name = found[0]
         return Call(call_id, namespace, Step(name, step.arguments))
@@ -92,7 +92,8 @@ class FakeModels:
         for call_id, text in turn.answers.items():
             if call_id not in self._answered:
                 self._answered.add(call_id)
-                self.answers.append(Answer(turn.asker, self._calls[call_id], text))
+                tool = self.calls[int(call_id.removeprefix("call-")) - 1][1]
+                self.answers.append(Answer(turn.asker, tool, text))
         self._changed.notify_all()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +25,8 @@ class Notes:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._starts, self._tools, self._fault = (
-            Path(f"{path}.{name}") for name in ("starts", "tools", "fault")
+        self._starts, self._tools, self._fault, self._hold = (
+            Path(f"{path}.{name}") for name in ("starts", "tools", "fault", "hold")
         )
 
     # The test's side.
@@ -49,6 +50,14 @@ class Notes:
         """Let servers start again."""
         self._fault.unlink()
 
+    def hold(self) -> None:
+        """Make servers that are started from now on say nothing until they are released."""
+        self._hold.touch()
+
+    def release(self) -> None:
+        """Let servers speak."""
+        self._hold.unlink()
+
     # The server's side.
 
     def record_start(self) -> None:
@@ -65,3 +74,8 @@ class Notes:
     def read_tools(self) -> list[str]:
         """Return the names of the tools to offer; none: the usual ones."""
         return self._tools.read_text(encoding="utf-8").split() if self._tools.exists() else []
+
+    def wait_until_released(self) -> None:
+        """Say nothing as long as the test holds servers; they end when they are killed."""
+        while self._hold.exists():
+            time.sleep(0.01)

@@ -1,14 +1,14 @@
 """A server for real hosts: its tools report what it sees, and its options make it misbehave.
 
-    probe_server.py [--modern] [--touchy] [--needs VARIABLE] [--late SECONDS] [--noisy]
+    probe_server.py [--modern] [--touchy] [--needs VARIABLE] [--noisy]
               [--notes PATH] [--liveness PATH MANNER]
 
 Tools: `look` returns pid, cwd, environment, the number of calls so far, `_meta` and its arguments;
 `shout` prints a line to stdout first; `wait` never answers. With a liveness socket it starts
 descendants that tend to be left behind; its manner is hostile (all of them ignore signals) or slow
 (it takes a while to finish, and then writes so). A touchy one exits on an unknown request. With
-notes it records its start, fails and offers tools as the notes say (all of them `look`), and
-announces that the tools may change.
+notes it records its start, fails, waits and offers tools as the notes say (all of them `look`),
+and announces that the tools may change.
 """
 
 from __future__ import annotations
@@ -161,7 +161,8 @@ def main(words: list[str]) -> None:
     manner = option(words, "--liveness", 2)
     if liveness:
         start_descendants(liveness, manner)
-    time.sleep(float(option(words, "--late") or 0))
+    if notes:
+        notes.wait_until_released()
     Server(words, notes).serve()
     if manner == "hostile":
         signal.pause()

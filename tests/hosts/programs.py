@@ -12,17 +12,12 @@ import sys
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-import pytest
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 HERE = Path(__file__).parent
-
-# Why a test was skipped because of a program; the report looks for it.
-NOT_INSTALLED = "could not be installed"
 
 # In characters: npm and uv begin with what went wrong, and then add advice.
 _LONGEST_REASON = 300
@@ -78,7 +73,7 @@ def locate_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mcp-launch-tests"
 
 
-def tell_what_is_missing() -> str:
+def find_obstacle() -> str:
     """Return why the real programs cannot be run here; empty if they can."""
     if not os.path.exists("/proc/self/stat"):
         return "they need Linux"
@@ -95,7 +90,8 @@ class Programs:
     Make it while the network, HOME and the environment are still the developer's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, leave_out: Callable[[str], NoReturn]) -> None:
+        self._leave_out = leave_out
         self._cache = locate_cache()
         self._env = dict(os.environ)
         self._pins = read_pins()
@@ -105,12 +101,12 @@ class Programs:
         self._networked.submit(int).result()
 
     def __getitem__(self, name: str) -> Path:
-        """Return the executable; skip the test if it cannot be installed."""
+        """Return the executable, or leave the test out with the reason."""
         if name not in self._found:
             self._found[name] = self._networked.submit(self._find, self._pins[name]).result()
         found = self._found[name]
         if isinstance(found, InstallFailed):
-            pytest.skip(f"{self._pins[name].full_title} {NOT_INSTALLED}: {found}")
+            self._leave_out(f"{self._pins[name].full_title} could not be installed: {found}")
         return found
 
     def close(self) -> None:

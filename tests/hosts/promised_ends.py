@@ -8,20 +8,19 @@ from hosts.workspace import promise
 
 if TYPE_CHECKING:
     from hosts.server_processes import ServerProcesses
-    from hosts.situations import Situations
 
 
-def check_killed_host(situation: Situations, processes: ServerProcesses) -> None:
+def check_killed_host(processes: ServerProcesses) -> None:
     """Check that nothing is left of hostile servers whose host was killed during a call."""
-    with situation("Nothing is left when a host is killed while a hostile server works"):
-        promise(not processes.list_survivors(), "the server and everything it started live on")
+    # Nothing is left when a host is killed while a hostile server works.
+    promise(not processes.list_survivors(), "the server and everything it started live on")
 
 
-def check_polite_end(situation: Situations, processes: ServerProcesses, server: int) -> None:
+def check_polite_end(processes: ServerProcesses, server: int) -> None:
     """Check that a slow server has finished after its host ended, and that nothing is left."""
-    with situation("A server may finish when its host ends"):
-        survivors = processes.list_survivors()
-        assert "server" not in survivors
-        finished = processes.read_last_words(server) == b"finished"
-        promise(finished, "the server is killed before it finished")
-        promise(not survivors, "what the server started lives on")
+    # A server may finish when its host ends.
+    survivors = processes.list_survivors()
+    assert "server" not in survivors
+    finished = processes.read_last_words(server) == b"finished"
+    promise(finished, "the server is killed before it finished")
+    promise(not survivors, "what the server started lives on")

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hosts.fake_models import LIMIT
-from hosts.further_hosts import HOSTS, META, PLACE_OF_AGENT, VARIABLES, is_agents
+from hosts.further_hosts import HOSTS, META, VARIABLES, is_agents
 from hosts.promised_ends import check_killed_host
 from hosts.workspace import SERVER, Observation, Workspace, kill, promise
 
 if TYPE_CHECKING:
     from hosts.acp import Agent
     from hosts.server_processes import ServerProcesses
-    from hosts.situations import Situations
 
 # Every one of their sessions has a server of its own that knows it.
 KNOWN = {"goose", "copilot"}
@@ -24,9 +23,7 @@ AGENTS = [name for name, host in HOSTS.items() if hasattr(host, "open_agent")]
 
 
 @pytest.mark.parametrize("host", AGENTS)
-def test_an_agent(
-    workspace: Workspace, situation: Situations, processes: ServerProcesses, host: str
-) -> None:
+def test_an_agent(workspace: Workspace, processes: ServerProcesses, host: str) -> None:
     # Its own directory is not a session's, and two sessions share a project.
     own, one, two = (workspace.make_project(name) for name in ("own", "one", "two"))
     command = [*SERVER, "--liveness", processes.path, "hostile"]
@@ -39,8 +36,8 @@ def test_an_agent(
 
     sights = workspace.wait_for_observations(6)
     assert sorted(sight.asker for sight in sights) == sorted(2 * sessions)
-    check_places(situation, host, sights, dict(zip(sessions, projects, strict=True)))
-    check_sessions(situation, host, sights)
+    check_places(host, sights, dict(zip(sessions, projects, strict=True)))
+    check_sessions(host, sights)
 
     called = threading.Semaphore(0)
     workspace.models.before_call = called.release
@@ -50,7 +47,7 @@ def test_an_agent(
     servers = {sight.pid for sight in sights}
     processes.wait_for(servers)
     kill(agent.process.pid, servers)
-    check_killed_host(situation, processes)
+    check_killed_host(processes)
 
 
 def look_twice(workspace: Workspace, agent: Agent, host: str, sessions: list[str]) -> None:
@@ -71,28 +68,26 @@ def mark(session: str, words: str) -> str:
     return f"I am {session}. {words}"
 
 
-def check_places(
-    situation: Situations, host: str, sights: list[Observation], projects: dict[str, str]
-) -> None:
+def check_places(host: str, sights: list[Observation], projects: dict[str, str]) -> None:
     """Check where servers worked: for their session, or so that they know it."""
     if host == "vibe":
-        with situation(PLACE_OF_AGENT):
-            promise(all(is_agents(sight) for sight in sights), "nothing shows it")
+        # A place that may not be the session's is marked as the agent's.
+        promise(all(is_agents(sight) for sight in sights), "nothing shows it")
         return
-    with situation("Sessions of one agent are served in their own projects"):
-        right = [sight.cwd == projects[sight.asker] for sight in sights]
-        promise(all(right), "servers work where the agent was started")
+    # Sessions of one agent are served in their own projects.
+    right = [sight.cwd == projects[sight.asker] for sight in sights]
+    promise(all(right), "servers work where the agent was started")
 
 
-def check_sessions(situation: Situations, host: str, sights: list[Observation]) -> None:
+def check_sessions(host: str, sights: list[Observation]) -> None:
     """Check what servers were told: the truth or nothing."""
     if host in KNOWN:
-        with situation("Sessions of one agent at once have servers that know them"):
-            told = [sight.context.get("sessionId") or sight.meta.get(META) for sight in sights]
-            promise(told == [one.asker for one in sights], "no call carries its session id")
-    with situation("No session of an agent is told the id of another"):
-        for sight in sights:
-            assert sight.context.get("sessionId") in {None, sight.asker}
-            assert sight.env.get("MCP_LAUNCH_SESSION_ID") in {None, sight.asker}
-            named = sight.env.get(VARIABLES.get(host, ""))
-            promise(named in {None, sight.asker}, "the server's environment names another one")
+        # Sessions of one agent at once have servers that know them.
+        told = [sight.context.get("sessionId") or sight.meta.get(META) for sight in sights]
+        promise(told == [one.asker for one in sights], "no call carries its session id")
+    # No session of an agent is told the id of another.
+    for sight in sights:
+        assert sight.context.get("sessionId") in {None, sight.asker}
+        assert sight.env.get("MCP_LAUNCH_SESSION_ID") in {None, sight.asker}
+        named = sight.env.get(VARIABLES.get(host, ""))
+        promise(named in {None, sight.asker}, "the server's environment names another one")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import uuid
 
-import pytest
 from hosts import claude
 from hosts.fake_models import LIMIT
 from hosts.workspace import SERVER, Workspace, promise
@@ -32,11 +31,8 @@ def test_interleaved_calls_of_two_sessions_stay_in_their_projects(workspace: Wor
         workspace.check(sight, projects[sight.asker])
 
 
-@pytest.mark.parametrize("is_repository", [False, True], ids=["plain", "in Git"])
-def test_a_session_started_in_the_home_directory_has_its_servers(
-    workspace: Workspace, is_repository: bool
-) -> None:
-    home, session = workspace.work_at_home(is_repository=is_repository), str(uuid.uuid4())
+def test_a_session_started_in_the_home_directory_has_its_servers(workspace: Workspace) -> None:
+    home, session = workspace.work_at_home(), str(uuid.uuid4())
     claude.configure(workspace, workspace.wrap(SERVER))
 
     for option in ("--session-id", "--resume"):

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 
 from hosts import cline
 from hosts.fake_models import LIMIT
-from hosts.further_hosts import PLACE_OF_AGENT, is_agents
+from hosts.further_hosts import is_agents
 from hosts.isolation import find_above
 from hosts.promised_ends import check_killed_host
 from hosts.workspace import SERVER, Workspace, kill, promise
 
 if TYPE_CHECKING:
     from hosts.server_processes import ServerProcesses
-    from hosts.situations import Situations
 
 
-def test_a_hub(workspace: Workspace, situation: Situations, processes: ServerProcesses) -> None:
+def test_a_hub(workspace: Workspace, processes: ServerProcesses) -> None:
     projects = {name: workspace.make_project(name) for name in ("one", "two")}
     command = [*SERVER, "--liveness", processes.path, "hostile"]
     cline.configure_all(workspace, {"probe": workspace.wrap(command)})
@@ -30,21 +29,21 @@ def test_a_hub(workspace: Workspace, situation: Situations, processes: ServerPro
         cline.hand_over(workspace, project, f"I am {name}. {words}").wait(LIMIT)
         sights = workspace.wait_for_observations(2 * count)
 
-    with situation(PLACE_OF_AGENT):
-        # While only the first task runs, Cline's own record shows that it works there.
-        for sight in sights:
-            is_right = sight.cwd == projects[sight.asker]
-            promise(is_right or is_agents(sight), "nothing shows it")
+    # A place that may not be the session's is marked as the agent's.
+    # While only the first task runs, Cline's own record shows that it works there.
+    for sight in sights:
+        is_right = sight.cwd == projects[sight.asker]
+        promise(is_right or is_agents(sight), "nothing shows it")
     sessions = {project: session for session, project in cline.map_sessions(workspace).items()}
-    with situation("No session of an agent is told the id of another"):
-        for sight in sights:
-            asker = sessions[projects[sight.asker]]
-            assert sight.context.get("sessionId") in {None, asker}
-            assert "MCP_LAUNCH_SESSION_ID" not in sight.env
+    # No session of an agent is told the id of another.
+    for sight in sights:
+        asker = sessions[projects[sight.asker]]
+        assert sight.context.get("sessionId") in {None, asker}
+        assert "MCP_LAUNCH_SESSION_ID" not in sight.env
 
     for _ in range(6):
         assert called.acquire(timeout=LIMIT)
     servers = {sight.pid for sight in sights}
     processes.wait_for(servers)
     kill(find_above(sights[0].pid, "cline"), servers)
-    check_killed_host(situation, processes)
+    check_killed_host(processes)

@@ -34,23 +34,9 @@ def test_codex_exec_starts_a_server_that_needs_its_thread(
     check(workspace, sights, {sights[0].asker: project})
 
 
-@pytest.mark.parametrize("is_repository", [False, True], ids=["plain", "in Git"])
-@pytest.mark.parametrize("version", ["codex", "old-codex"])
-def test_codex_exec_in_the_home_directory_has_its_servers(
-    workspace: Workspace, version: str, is_repository: bool
-) -> None:
-    home = workspace.work_at_home(is_repository=is_repository)
-    codex.configure(workspace, workspace.wrap(SERVER))
-
-    codex.run(workspace, home, "--skip-git-repo-check", name=version, words=2 * f"{codex.LOOK} ")
-
-    for sight in workspace.wait_for_observations(2):
-        workspace.check(sight, home)
-
-
 def test_a_thread_resumed_from_the_home_directory_has_its_servers(workspace: Workspace) -> None:
     """The thread's record names the project where it began; the user is at home now."""
-    project, home = workspace.make_project("project"), workspace.work_at_home(is_repository=False)
+    project, home = workspace.make_project("project"), workspace.work_at_home()
     codex.configure(workspace, workspace.wrap(SERVER))
     codex.run(workspace, project).wait(LIMIT)
     [first] = workspace.wait_for_observations(1)
@@ -66,7 +52,7 @@ def test_a_thread_of_an_app_server_in_the_home_directory_has_its_servers(
     workspace: Workspace,
 ) -> None:
     """Home is the app server's own directory, and one of its threads is recorded elsewhere."""
-    projects = [workspace.make_project("project"), workspace.work_at_home(is_repository=False)]
+    projects = [workspace.make_project("project"), workspace.work_at_home()]
     codex.configure(workspace, workspace.wrap(SERVER))
     host = codex.AppServer(workspace)
 
@@ -93,20 +79,6 @@ def test_threads_in_different_projects_at_once_have_servers_that_know_them(
     host.prompt(*threads)
 
     check(workspace, workspace.wait_for_observations(8), dict(zip(threads, projects, strict=True)))
-
-
-def test_six_threads_in_one_project_at_once_have_servers_that_know_them(
-    workspace: Workspace,
-) -> None:
-    project = workspace.make_project("project")
-    codex.configure(workspace, workspace.wrap(SERVER))
-    host = codex.AppServer(workspace)
-
-    threads = host.start_threads(*[project] * 6)
-    host.prompt(*threads)
-    host.prompt(*threads)
-
-    check(workspace, workspace.wait_for_observations(12), dict.fromkeys(threads, project))
 
 
 def test_a_fork_of_a_thread_has_a_server_that_knows_it(workspace: Workspace) -> None:

@@ -14,22 +14,18 @@ from hosts.fake_models import LIMIT
 from hosts.isolation import describe, list_below
 from hosts.notes import Notes, Start
 from hosts.probe_server import TOOLS
-from hosts.workspace import LAUNCHER, SERVER, Observation, Workspace, end, promise
+from hosts.workspace import LAUNCHED, LAUNCHER, SERVER, Observation, Workspace, end, promise
 
 if TYPE_CHECKING:
     from hosts.terminal import Terminal
 
-LAUNCHED = pytest.mark.parametrize("launcher", ["launched"], indirect=True)
-
-# Claude Code speaks both eras of the protocol, Codex one.
+# Codex speaks the older era of the protocol, Claude Code also the newer one.
 IN_EACH_ERA = pytest.mark.parametrize(
-    ("host", "era"),
-    [("codex", []), ("claude", []), ("claude", ["--modern"])],
-    ids=["codex", "claude", "claude-2026"],
+    ("host", "era"), [("codex", []), ("claude", ["--modern"])], ids=["codex", "claude-2026"]
 )
 
 # What `--rest` says, in seconds; and how long a server lives on that does not rest.
-REST = 2
+REST = 1
 RESTLESS = REST + 1.5
 
 # How soon after a failed start a call starts the server again, in seconds.
@@ -116,22 +112,21 @@ def test_a_server_that_needs_its_thread_is_started_once(workspace: Workspace, no
     workspace.check(sight, project)
 
 
-def test_tools_of_a_server_that_needs_three_seconds_are_there_in_the_first_turn(
+def test_tools_of_a_slow_server_are_there_in_the_first_turn(
     workspace: Workspace, notes: Notes
 ) -> None:
     project = workspace.make_project("project")
-    codex.configure(workspace, workspace.wrap(record(notes, "--late", "3")))
-    host = codex.AppServer(workspace)
-    host.start_threads(project)
-    host.wait_until_ready("probe")
-    host.close()
+    # Codex waits for a required server, so that nothing here depends on the second it gives others.
+    command, limit = workspace.wrap(record(notes)), {"startup_timeout_sec": LIMIT}
+    codex.configure(workspace, command, required=True, **limit)
+    codex.run(workspace, project).wait(LIMIT)
+    notes.hold()
+    workspace.models.before_call = notes.release
 
-    host = codex.AppServer(workspace)
-    [thread] = host.start_threads(project)
-    host.prompt(thread)
+    codex.run(workspace, project).wait(LIMIT)
 
-    promise(not workspace.models.not_offered, "the first turn has to do without its tools")
-    [sight] = workspace.wait_for_observations(1)
+    promise(len(workspace.models.answers) == 2, "the first turn has to do without its tools")
+    sight = workspace.wait_for_observations(2)[1]
     assert count_informed(notes.read_starts(), [sight]) == 1
     workspace.check(sight, project)
 
@@ -182,7 +177,8 @@ def test_a_server_rests_between_two_calls(
     assert left
     promise(not any(left), "it runs on")
     assert [first.calls, second.calls] == [1, 1]
-    assert [start.pid for start in notes.read_starts()] == [first.pid, second.pid]
+    # On a busy machine the server rests before the first call, too.
+    assert [start.pid for start in notes.read_starts()][-2:] == [first.pid, second.pid]
     for sight in (first, second):
         workspace.check(sight, project)
     assert first.context["launchId"] == second.context["launchId"]
@@ -197,12 +193,12 @@ def list_processes(notes: Notes) -> set[psutil.Process]:
 
 
 @LAUNCHED
-@pytest.mark.parametrize("era", [[], ["--modern"]], ids=["2025", "2026"])
 def test_a_new_tool_of_a_remembered_server_can_be_called(
-    workspace: Workspace, notes: Notes, era: list[str]
+    workspace: Workspace, notes: Notes
 ) -> None:
     project = workspace.make_project("project")
-    claude.configure(workspace, workspace.wrap(record(notes, *era), "--start", "called"))
+    command = workspace.wrap(record(notes, "--modern"), "--start", "called")
+    claude.configure(workspace, command)
     remember(workspace, project, servers=1)
     notes.offer("look", "fresh")
 
@@ -210,7 +206,7 @@ def test_a_new_tool_of_a_remembered_server_can_be_called(
     list_servers(terminal, 1)
     assert len(notes.read_starts()) == 1
     terminal.press(ESCAPE)
-    terminal.wait_until(lambda screen: "Manage MCP servers" not in screen)
+    terminal.wait_until(lambda screen: "MCP servers" not in screen)
     terminal.type(claude.LOOK)
     workspace.models.wait_for(1)
     terminal.wait_for("● done")

@@ -24,21 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hosts.server_processes import ServerProcesses
-    from hosts.situations import Situations
-
-LAUNCHED = pytest.mark.parametrize("launcher", ["launched"], indirect=True)
 
 # Options with which every session of a connection has a server of its own.
-ISOLATED = pytest.mark.parametrize(
-    "options",
-    [["--on-change", "isolate", "--env", "SESSION=session"], ["--env", "SESSION=session"]],
-    ids=["isolate", "by default"],
-)
+# With these, every session of a connection has a server of its own.
+OPTIONS = ["--env", "SESSION=session"]
 
 SESSIONS = 3
 ROUNDS = 4
-
-OWN_SERVERS = "Sessions of one connection at once have servers of their own that know them"
 
 
 @pytest.fixture
@@ -85,25 +77,19 @@ def call_in_rounds(workspace: Workspace, daemon: qwen.Daemon, sessions: list[str
         workspace.wait_for_observations(count * len(sessions))
 
 
-@ISOLATED
-def test_a_daemon(  # noqa: PLR0913, PLR0917  # fixtures
-    workspace: Workspace,
-    situation: Situations,
-    processes: ServerProcesses,
-    notes: Notes,
-    command: list[str],
-    options: list[str],
+def test_a_daemon(
+    workspace: Workspace, processes: ServerProcesses, notes: Notes, command: list[str]
 ) -> None:
     project = workspace.make_project("project")
-    qwen.configure_all(workspace, {"probe": workspace.wrap(command, *options)})
+    qwen.configure_all(workspace, {"probe": workspace.wrap(command, *OPTIONS)})
     daemon = qwen.Daemon(workspace, project)
     sessions = daemon.start_sessions(SESSIONS)
 
     call_in_rounds(workspace, daemon, sessions)
 
     sights = workspace.wait_for_observations(SESSIONS * ROUNDS)
-    with situation(OWN_SERVERS):
-        check_own_servers(sights, sessions, notes)
+    # Each session has a server of its own that knows it.
+    check_own_servers(sights, sessions, notes)
 
     called = threading.Semaphore(0)
     workspace.models.before_call = called.release
@@ -113,72 +99,23 @@ def test_a_daemon(  # noqa: PLR0913, PLR0917  # fixtures
     servers = {sight.pid for sight in sights}
     processes.wait_for(servers)
     kill(daemon.process.pid, servers)
-    check_killed_host(situation, processes)
-
-
-@LAUNCHED
-def test_sessions_of_one_connection_are_isolated_without_a_variable_too(
-    workspace: Workspace, notes: Notes
-) -> None:
-    """The first session gets the server that runs already, which was started for no session."""
-    project = workspace.make_project("project")
-    command = [*SERVER, "--notes", notes.path]
-    qwen.configure_all(workspace, {"probe": workspace.wrap(command, "--on-change", "isolate")})
-    daemon = qwen.Daemon(workspace, project)
-    sessions = daemon.start_sessions(SESSIONS)
-
-    call_in_rounds(workspace, daemon, sessions)
-
-    sights = workspace.wait_for_observations(SESSIONS * ROUNDS)
-    servers = {sight.pid: sight.asker for sight in sights}
-    assert sorted(servers.values()) == sorted(sessions)
-    assert {start.pid for start in notes.read_starts()} == servers.keys()
-    for sight in sights:
-        assert servers[sight.pid] == sight.asker == sight.context["sessionId"]
-        assert sight.env.get("MCP_LAUNCH_SESSION_ID") in {None, sight.asker}
-
-
-@LAUNCHED
-def test_with_follow_sessions_of_one_connection_share_the_server_of_the_first(
-    workspace: Workspace,
-) -> None:
-    """What the others avoid: the variable is right for the session of the first call only."""
-    project = workspace.make_project("project")
-    options = ["--on-change", "follow", "--env", "SESSION=session"]
-    qwen.configure_all(workspace, {"probe": workspace.wrap(SERVER, *options)})
-    daemon = qwen.Daemon(workspace, project)
-    sessions = daemon.start_sessions(SESSIONS)
-
-    call_in_rounds(workspace, daemon, sessions)
-
-    sights = workspace.wait_for_observations(SESSIONS * ROUNDS)
-    assert len({sight.pid for sight in sights}) == 1
-    assert sorted(sight.calls for sight in sights) == [*range(1, SESSIONS * ROUNDS + 1)]
-    assert len({sight.env["SESSION"] for sight in sights}) == 1
-    for sight in sights:
-        assert sight.context["sessionId"] == sight.asker
+    check_killed_host(processes)
 
 
 @pytest.mark.vscode
-@ISOLATED
-def test_chats(  # noqa: PLR0913, PLR0917  # fixtures
-    workspace: Workspace,
-    situation: Situations,
-    processes: ServerProcesses,
-    notes: Notes,
-    command: list[str],
-    options: list[str],
+def test_chats(
+    workspace: Workspace, processes: ServerProcesses, notes: Notes, command: list[str]
 ) -> None:
     project = workspace.make_project("project")
-    vscode.configure_all(workspace, project, {"probe": workspace.wrap(command, *options)})
+    vscode.configure_all(workspace, project, {"probe": workspace.wrap(command, *OPTIONS)})
 
     with vscode.open_window(workspace, project) as window:
         window.start_servers()
         chats = window.begin_chats(SESSIONS)
         sights = [sight for _ in range(ROUNDS) for sight in window.call_at_once(chats, "look")]
-        with situation(OWN_SERVERS):
-            check_own_servers(sights, chats, notes)
+        # Each session has a server of its own that knows it.
+        check_own_servers(sights, chats, notes)
         processes.wait_for({sight.pid for sight in sights})
         window.begin_calls(chats, "wait")
         os.kill(window.extension_host, signal.SIGKILL)
-        check_killed_host(situation, processes)
+        check_killed_host(processes)

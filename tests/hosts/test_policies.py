@@ -6,29 +6,20 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hosts import claude, codex
 from hosts.codex_and_claude import HOSTS
 from hosts.fake_models import LIMIT
 from hosts.isolation import wait_until_alone
-from hosts.workspace import FAREWELL, SERVER, Observation, Workspace, promise
-
-if TYPE_CHECKING:
-    from hosts.situations import Situations
-
-LAUNCHED = pytest.mark.parametrize("launcher", ["launched"], indirect=True)
+from hosts.workspace import FAREWELL, LAUNCHED, SERVER, Observation, Workspace, promise
 
 # Claude Code speaks both eras of the protocol, Codex one.
 IN_EACH_ERA = pytest.mark.parametrize(
     ("host", "era", "version"),
-    [
-        ("codex", [], "2025-06-18"),
-        ("claude", [], "2025-11-25"),
-        ("claude", ["--modern"], "2026-07-28"),
-    ],
-    ids=["codex", "claude", "claude-2026"],
+    [("codex", [], "2025-06-18"), ("claude", ["--modern"], "2026-07-28")],
+    ids=["codex", "claude-2026"],
 )
 
 CODEX = "mcp__codex__codex"
@@ -68,7 +59,6 @@ def wait_for_records(workspace: Workspace, server: str, count: int) -> list[dict
 
 def have_codex_work(workspace: Workspace, project: str, *calls: dict[str, Any]) -> list[str]:
     """Have Claude Code call `codex mcp-server`; return the answers once everything has ended."""
-    workspace.used.add("old-codex")
     serving = [str(workspace.programs["old-codex"]), "mcp-server"]
     claude.configure(workspace, workspace.wrap(serving, "--server", "codex"), server="codex")
     codex.configure(workspace, workspace.wrap(SERVER))
@@ -89,7 +79,7 @@ def is_untouched(project: str) -> bool:
     return os.listdir(project) == [".git"]
 
 
-def test_a_codex_that_claude_code_calls(workspace: Workspace, situation: Situations) -> None:
+def test_a_codex_that_claude_code_calls(workspace: Workspace) -> None:
     project, other = workspace.make_project("project"), workspace.make_project("other")
     part, link = Path(project, "part"), Path(project, "link")
     part.mkdir()
@@ -100,17 +90,17 @@ def test_a_codex_that_claude_code_calls(workspace: Workspace, situation: Situati
     inside = [{}, {"cwd": str(part)}]
     answers = have_codex_work(workspace, project, *outside, *inside)
 
-    with situation("A Codex that is called with the directory of another project stays out of it"):
-        promise(is_untouched(other), "it works in the other project")
-        for answer in answers[: len(outside)]:
-            assert f"cwd = {other}, which is outside {project} " in answer
-        assert list_places(workspace) == [project, str(part)]
-    with situation("A Codex that is called without a directory works in the caller's project"):
-        assert list_places(workspace)[-2] == project
-        assert Path(project, LEFT).exists()
-    with situation("A Codex that is called with a directory of the project works there"):
-        assert list_places(workspace)[-1] == str(part)
-        assert Path(part, LEFT).exists()
+    # A Codex that is called with the directory of another project stays out of it.
+    promise(is_untouched(other), "it works in the other project")
+    for answer in answers[: len(outside)]:
+        assert f"cwd = {other}, which is outside {project} " in answer
+    assert list_places(workspace) == [project, str(part)]
+    # A Codex that is called without a directory works in the caller's project.
+    assert list_places(workspace)[-2] == project
+    assert Path(project, LEFT).exists()
+    # A Codex that is called with a directory of the project works there.
+    assert list_places(workspace)[-1] == str(part)
+    assert Path(part, LEFT).exists()
     if workspace.launcher:
         records = read_records(workspace, "codex")
         outcomes = [one["outcome"] for one in records]

@@ -5,29 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-from typing import TYPE_CHECKING
 
 import pytest
-from hosts import isolation, programs
+from hosts import isolation
 from launches import LIMIT
-
-if TYPE_CHECKING:
-    from hosts.programs import Programs
-
-
-@pytest.mark.parametrize("name", ["codex", "old-codex", "claude"])
-def test_a_program_is_the_pinned_one(name: str, installed: Programs) -> None:
-    with isolation.leave_only_loopback():
-        done = subprocess.run(
-            [installed[name], "--version"],
-            check=True,
-            capture_output=True,
-            encoding="utf-8",
-            env={"HOME": os.environ["HOME"], "PATH": "/usr/bin:/bin"},
-            timeout=LIMIT,
-        )
-
-    assert programs.read_pins()[name].version in done.stdout.split()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may take the network away")

@@ -10,16 +10,12 @@ import pytest
 from hosts import codex
 from hosts.codex_and_claude import HOSTS
 from hosts.fake_models import LIMIT
-from hosts.workspace import LAUNCHER, SERVER, Workspace
-
-LAUNCHED = pytest.mark.parametrize("launcher", ["launched"], indirect=True)
+from hosts.workspace import LAUNCHED, LAUNCHER, SERVER, Workspace
 
 
 @LAUNCHED
 @pytest.mark.parametrize(
-    ("host", "era"),
-    [("codex", []), ("claude", []), ("claude", ["--modern"])],
-    ids=["codex", "claude", "claude-2026"],
+    ("host", "era"), [("codex", []), ("claude", ["--modern"])], ids=["codex", "claude-2026"]
 )
 def test_a_restart_between_two_calls_is_not_noticed(
     workspace: Workspace, host: str, era: list[str]

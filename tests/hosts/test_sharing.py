@@ -13,19 +13,15 @@ from hosts import claude, codex
 from hosts.codex_and_claude import HOSTS
 from hosts.fake_models import LIMIT
 from hosts.isolation import describe, list_below
-from hosts.workspace import LAUNCHER, SERVER, Observation, Workspace, promise
+from hosts.workspace import LAUNCHED, LAUNCHER, SERVER, Observation, Workspace, promise
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Sequence
 
-LAUNCHED = pytest.mark.parametrize("launcher", ["launched"], indirect=True)
-
-# Claude Code speaks both eras of the protocol, Codex one.
+# Codex speaks the older era of the protocol, Claude Code also the newer one.
 IN_EACH_ERA = pytest.mark.parametrize(
-    ("host", "era"),
-    [("codex", []), ("claude", []), ("claude", ["--modern"])],
-    ids=["codex", "claude", "claude-2026"],
+    ("host", "era"), [("codex", []), ("claude", ["--modern"])], ids=["codex", "claude-2026"]
 )
 
 SHARE = ["--share", "project"]
@@ -136,7 +132,9 @@ def test_sessions_of_a_project_at_once_share_a_server_that_knows_whose_call_it_i
 
     sockets = call_together(workspace, SESSIONS)
 
-    running = [HOSTS[host].run(workspace, project, words=mark(one)) for one in range(SESSIONS)]
+    running = [
+        run_in(workspace, project, host, mark(one), TERMINALS[one % 2]) for one in range(SESSIONS)
+    ]
     assert [one.wait(LIMIT) for one in running] == [0] * SESSIONS, workspace.read_output()
 
     sights = workspace.wait_for_observations(SESSIONS * ROUNDS)
@@ -174,22 +172,6 @@ def test_threads_of_an_app_server_share_a_server_that_knows_whose_call_it_is(
     check_nothing_is_left(workspace)
 
 
-@LAUNCHED
-@IN_EACH_ERA
-def test_sessions_in_different_terminals_share_a_server(
-    workspace: Workspace, host: str, era: list[str]
-) -> None:
-    project = workspace.make_project("project")
-    configure(workspace, host, workspace.wrap([*SERVER, *era], *SHARE))
-    call_together(workspace, len(TERMINALS))
-
-    for number, terminal in enumerate(TERMINALS):
-        run_in(workspace, project, host, mark(number), terminal)
-
-    sights = workspace.wait_for_observations(len(TERMINALS) * ROUNDS)
-    check_shared(workspace, sights, project)
-
-
 def run_in(
     workspace: Workspace, project: str, host: str, words: str, variables: dict[str, str]
 ) -> subprocess.Popen[bytes]:
@@ -200,16 +182,13 @@ def run_in(
 
 
 @LAUNCHED
-@pytest.mark.parametrize(
-    ("options", "pools"), [([], 2), (SAME_ENVIRONMENT, 1)], ids=["two pools", "one pool"]
-)
 def test_codex_and_claude_code_in_one_project_are_served_rightly_at_once(
-    workspace: Workspace, options: list[str], pools: int
+    workspace: Workspace,
 ) -> None:
     """They offer servers different things, so they have different ones, even in one pool."""
     project = workspace.make_project("project")
     for name in HOSTS:
-        configure(workspace, name, workspace.wrap(SERVER, *SHARE, *options))
+        configure(workspace, name, workspace.wrap(SERVER, *SHARE, *SAME_ENVIRONMENT))
     sockets = call_together(workspace, 4)
 
     for number, host in enumerate([*HOSTS.values()] * 2):
@@ -223,16 +202,15 @@ def test_codex_and_claude_code_in_one_project_are_served_rightly_at_once(
         check_shared(workspace, own, project)
         servers[name] = own[0].pid
     assert servers["codex"] != servers["claude"]
-    assert len(sockets) == pools
+    assert len(sockets) == 1
 
 
 @LAUNCHED
-@pytest.mark.parametrize("era", [[], ["--modern"]], ids=["2025", "2026"])
 def test_after_clear_in_one_of_two_terminals_both_keep_their_shared_server(
-    workspace: Workspace, era: list[str]
+    workspace: Workspace,
 ) -> None:
     project = workspace.make_project("project")
-    claude.configure(workspace, workspace.wrap([*SERVER, *era], *SHARE))
+    claude.configure(workspace, workspace.wrap([*SERVER, "--modern"], *SHARE))
     one, two = (claude.open_terminal(workspace, project) for _ in range(2))
 
     for count, terminal in enumerate((one, two), 1):
@@ -244,33 +222,18 @@ def test_after_clear_in_one_of_two_terminals_both_keep_their_shared_server(
     one.type(claude.LOOK)
     workspace.models.wait_for(3)
     two.type(claude.LOOK)
+    workspace.models.wait_for(4)
+    # A session without a terminal shares it, too.
+    assert claude.run(workspace, project).wait(LIMIT) == 0
 
-    sights = workspace.wait_for_observations(4)
-    assert len({sight.asker for sight in sights}) == 3
+    sights = workspace.wait_for_observations(5)
+    assert len({sight.asker for sight in sights}) == 4
     assert sights[1].asker == sights[3].asker
     assert len({sight.pid for sight in sights}) == 1
-    assert [sight.calls for sight in sights] == [1, 2, 3, 4]
+    assert [sight.calls for sight in sights] == [1, 2, 3, 4, 5]
+    assert "CLAUDE_CODE_ENTRYPOINT" not in sights[0].env
     for sight in sights:
         workspace.check(sight, project)
-
-
-@LAUNCHED
-@pytest.mark.parametrize("era", [[], ["--modern"]], ids=["2025", "2026"])
-def test_claude_code_with_and_without_a_terminal_shares_a_server(
-    workspace: Workspace, era: list[str]
-) -> None:
-    project = workspace.make_project("project")
-    claude.configure(workspace, workspace.wrap([*SERVER, *era], *SHARE))
-    terminal = claude.open_terminal(workspace, project)
-
-    terminal.type(mark(0, 1))
-    workspace.models.wait_for(1)
-    assert claude.run(workspace, project, words=mark(1)).wait(LIMIT) == 0
-
-    sights = workspace.wait_for_observations(1 + ROUNDS)
-    assert len({sight.asker for sight in sights}) == 2
-    check_shared(workspace, sights, project)
-    assert "CLAUDE_CODE_ENTRYPOINT" not in sights[0].env
 
 
 @LAUNCHED

@@ -3,48 +3,28 @@
 from __future__ import annotations
 
 import os
-import shlex
-import shutil
 import signal
-import time
-from typing import TYPE_CHECKING
 
 import pytest
-from hosts import claude, codex, isolation
+from hosts import claude, codex
 from hosts.codex_and_claude import HOSTS
 from hosts.fake_models import LIMIT
 from hosts.workspace import SERVER, Observation, Workspace, promise
 from launches import wait_until_gone
-from npm_registry import NAME, NpmRegistry
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # How long a host has to notice a death: we test what it does once it knows.
-NOTICED = 0.5
-
-
 @pytest.mark.parametrize("host", list(HOSTS))
-def test_a_server_that_prints_noise_still_works(workspace: Workspace, host: str) -> None:
+def test_a_server_that_prints_noise_and_dies_between_two_calls_is_replaced(
+    workspace: Workspace, host: str
+) -> None:
     project = workspace.make_project("project")
     HOSTS[host].configure(workspace, workspace.wrap([*SERVER, "--noisy"]))
-
-    HOSTS[host].run(workspace, project, words=f"{codex.LOOK} {codex.LOOK}").wait(LIMIT)
-
-    promise(len(workspace.models.answers) == 2, "the noise breaks the connection")
-    assert [Observation(one).calls for one in workspace.models.answers] == [1, 2]
-
-
-@pytest.mark.parametrize("host", list(HOSTS))
-def test_a_server_that_dies_between_two_calls_is_replaced(workspace: Workspace, host: str) -> None:
-    project = workspace.make_project("project")
-    HOSTS[host].configure(workspace, workspace.wrap(SERVER))
 
     def kill_the_server() -> None:
         for answer in workspace.models.answers:
             os.kill(Observation(answer).pid, signal.SIGKILL)
             wait_until_gone(Observation(answer).pid)
-        time.sleep(NOTICED)
 
     workspace.models.before_call = kill_the_server
     HOSTS[host].run(workspace, project, words=f"{codex.LOOK} {codex.LOOK}")
@@ -87,65 +67,3 @@ def test_a_server_that_dies_on_the_first_request_of_2026_gets_initialize(
     claude.run(workspace, project).wait(LIMIT)
 
     workspace.check(Observation(workspace.models.wait_for(1)[0]), project)
-
-
-@pytest.mark.skipif(shutil.which("npx") is None, reason="npm is not installed")
-def test_a_package_that_takes_too_long_to_install_is_there_for_the_next_session(
-    workspace: Workspace,
-) -> None:
-    project = workspace.make_project("project")
-    registry = NpmRegistry(f'#!/bin/sh\nexec {shlex.join(SERVER)} "$@"\n')
-    registry.publish("1.0.0")
-    (workspace.home / ".npmrc").write_text(f"registry={registry.url}\n", encoding="utf-8")
-    claude.configure(workspace, workspace.wrap(["npx", "-y", NAME], "--server", "probe"))
-
-    def run_session() -> None:
-        # No archive is sent while it runs, and it gives up after five seconds.
-        registry.hold_archives()
-        claude.run(workspace, project, MCP_TIMEOUT="5000").wait(LIMIT)
-
-    try:
-        run_session()
-        registry.may_send_archives.set()
-        isolation.wait_until_alone(LIMIT)
-        run_session()
-    finally:
-        registry.close()
-
-    assert len(workspace.models.not_offered) > 0
-    promise(workspace.models.answers, "every session begins the installation again")
-    workspace.check(Observation(workspace.models.answers[0]), project)
-    logs = [path.read_text(encoding="utf-8") for path in list_logs(workspace)]
-    assert any(f"{NAME} is being installed (npx, 4 s so far)" in text for text in logs)
-    assert any(f"npx has installed {NAME}: the next start is ready" in text for text in logs)
-
-
-def list_logs(workspace: Workspace) -> list[Path]:
-    return list((workspace.home / ".local/state/mcp-launch/logs").iterdir())
-
-
-def test_a_slow_server_is_ready_within_the_second_that_codex_gives_it(workspace: Workspace) -> None:
-    # Codex allows one second before the first turn, and the launcher needs some of it.
-    project = workspace.make_project("project")
-    codex.configure(workspace, workspace.wrap([*SERVER, "--late", "0.5"]))
-
-    codex.run(workspace, project)
-    workspace.models.wait_for(1)
-
-    promise(workspace.models.answers, "the first turn has to do without its tools")
-    workspace.check(Observation(workspace.models.answers[0]), project)
-
-
-def test_a_very_slow_server_is_there_for_the_next_turn(workspace: Workspace) -> None:
-    project = workspace.make_project("project")
-    codex.configure(workspace, workspace.wrap([*SERVER, "--late", "2"]))
-    host = codex.AppServer(workspace)
-
-    [thread] = host.start_threads(project)
-    host.prompt(thread)
-    assert workspace.models.not_offered == [(thread, "mcp__probe__look")]
-    host.wait_until_ready("probe")
-    host.prompt(thread)
-
-    [answer] = workspace.models.wait_for(2)
-    workspace.check(Observation(answer), project)

@@ -12,7 +12,7 @@ from hosts import claude, codex
 from hosts.fake_models import LIMIT
 from hosts.isolation import wait_until_alone
 from hosts.survivors import PATIENCE, ROLES, list_survivors
-from hosts.workspace import SERVER, Observation, Workspace, promise
+from hosts.workspace import SERVER, Workspace, promise
 
 if TYPE_CHECKING:
     import subprocess
@@ -26,7 +26,6 @@ def start_claude_with_codex(
 ) -> subprocess.Popen[bytes]:
     """Claude Code → `codex mcp-server` → server."""
     project, other = workspace.make_project("project"), workspace.make_project("other")
-    workspace.used.add("old-codex")
     serving = [str(workspace.programs["old-codex"]), "mcp-server"]
     claude.configure(workspace, workspace.wrap(serving), server="codex")
     codex.configure(workspace, workspace.wrap(command))
@@ -41,7 +40,6 @@ def start_codex_with_claude(
     `claude mcp serve` only serves its own tools: it starts no server itself.
     """
     project, other = workspace.make_project("project"), workspace.make_project("other")
-    workspace.used.add("claude")
     env = claude.make_environment(workspace)
     program = str(workspace.programs["claude"])
     serving = workspace.wrap([program, "mcp", "serve"])
@@ -61,14 +59,24 @@ INNER = {"claude": "codex", "codex": "claude"}
 
 
 @pytest.mark.parametrize("outermost", list(START))
-def test_a_server_below_two_hosts_knows_both(workspace: Workspace, outermost: str) -> None:
-    START[outermost](workspace, SERVER, "call mcp__probe__look {}")
+def test_a_server_below_two_hosts_knows_both_and_ends_with_the_outermost(
+    workspace: Workspace, liveness: LivenessSocket, outermost: str
+) -> None:
+    command = [*SERVER, "--liveness", liveness.path, "hostile"]
+    called = threading.Semaphore(0)  # by the outer host, and twice by the inner
+    workspace.models.before_call = called.release
 
-    inner, outer = workspace.models.wait_for(2)
-    sight = Observation(inner)
+    words = "call mcp__probe__look {} call mcp__probe__wait {}"
+    host = START[outermost](workspace, command, words)
+    liveness.wait_for(*ROLES)
+    for _ in range(3):
+        assert called.acquire(timeout=LIMIT)
+
+    [sight] = workspace.wait_for_observations(1)
+    [outer] = {asker for asker, tool in workspace.models.calls if "probe" not in tool}
     around = sight.context.get("outer", {})
     promise(
-        (around.get("host"), around.get("sessionId")) == (outermost, outer.asker),
+        (around.get("host"), around.get("sessionId")) == (outermost, outer),
         "nothing tells the server that there is another host above its own",
     )
     project, other = workspace.projects
@@ -76,19 +84,6 @@ def test_a_server_below_two_hosts_knows_both(workspace: Workspace, outermost: st
     assert around["cwd"] == project
     assert sight.context["host"] == INNER[outermost]
 
-
-@pytest.mark.parametrize("outermost", list(START))
-def test_the_end_of_the_outermost_host_ends_all_layers(
-    workspace: Workspace, liveness: LivenessSocket, outermost: str
-) -> None:
-    command = [*SERVER, "--liveness", liveness.path, "hostile"]
-    called = threading.Semaphore(0)  # by the outer host, and by the inner
-    workspace.models.before_call = called.release
-
-    host = START[outermost](workspace, command, "call mcp__probe__wait {}")
-    liveness.wait_for(*ROLES)
-    for _ in range(2):
-        assert called.acquire(timeout=LIMIT)
     host.kill()
     host.wait(LIMIT)
 

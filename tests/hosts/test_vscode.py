@@ -14,13 +14,12 @@ from launches import wait_until_gone
 
 if TYPE_CHECKING:
     from hosts.server_processes import ServerProcesses
-    from hosts.situations import Situations
     from hosts.vscode import VsCode
 
 pytestmark = pytest.mark.vscode
 
 
-def test_a_window(workspace: Workspace, situation: Situations, processes: ServerProcesses) -> None:
+def test_a_window(workspace: Workspace, processes: ServerProcesses) -> None:
     project = workspace.make_project("project")
     servers = {"probe": [*SERVER, "--liveness", processes.path, "hostile"], "gone": ["no-such-one"]}
     wrapped = {name: workspace.wrap(command) for name, command in servers.items()}
@@ -28,51 +27,49 @@ def test_a_window(workspace: Workspace, situation: Situations, processes: Server
 
     with vscode.open_window(workspace, project) as window:
         window.start_servers()
-        check_chats(workspace, situation, window, project)
-        check_trouble(situation, window)
+        check_chats(workspace, window, project)
+        check_trouble(window)
         processes.wait_for([window.call("look").pid])
         window.begin_call("wait")
         os.kill(window.extension_host, signal.SIGKILL)
-        check_killed_host(situation, processes)
+        check_killed_host(processes)
 
 
-def check_chats(workspace: Workspace, situation: Situations, window: VsCode, project: str) -> None:
+def check_chats(workspace: Workspace, window: VsCode, project: str) -> None:
     """Check two calls of a chat, one of another, and one by an extension."""
     chats = [window.chat("look", is_new=is_new) for is_new in (True, False, True)]
     outside = window.call("look")
     assert chats[0].chat == chats[1].chat != chats[2].chat
     assert {sight.pid for _, sight in chats} == {outside.pid}
-    with situation("A server works in the project of its session"):
-        assert {sight.cwd for _, sight in chats} == {outside.cwd} == {project}
-    with situation("A server of 2025 learns the session of a call"):
-        for chat, sight in chats:
-            called = sight.context.get("sessionId") or sight.meta.get(vscode.META)
-            promise(called == chat, "no call carries its session id")
-    with situation("No session is made up where a host shows none"):
-        assert "sessionId" not in outside.context
-        assert vscode.META not in outside.meta
+    # A server works in the project of its session.
+    assert {sight.cwd for _, sight in chats} == {outside.cwd} == {project}
+    # A server of 2025 learns the session of a call.
+    for chat, sight in chats:
+        called = sight.context.get("sessionId") or sight.meta.get(vscode.META)
+        promise(called == chat, "no call carries its session id")
+    # No session is made up where a host shows none.
+    assert "sessionId" not in outside.context
+    assert vscode.META not in outside.meta
     if workspace.launcher:
         assert outside.env["MCP_LAUNCH_HOST"] == outside.context["host"] == "vscode"
 
 
-def check_trouble(situation: Situations, window: VsCode) -> None:
+def check_trouble(window: VsCode) -> None:
     """Check noise, a server's death, and what a user sees of one that does not start."""
-    with situation("A server that prints noise still works"):
-        before = window.chat("shout").sight
+    # A server that prints noise still works.
+    before = window.chat("shout").sight
     os.kill(before.pid, signal.SIGKILL)
     wait_until_gone(before.pid)
-    with situation("A server that dies between two calls is replaced"):
-        after = window.chat("look").sight
-        assert (before.pid != after.pid, after.calls) == (True, 1)
-    with situation("A command that does not exist is explained"):
-        shown = window.show_output("gone", "Error")
-        ours = "was not found on PATH (" in shown and "fix: install it, or give its" in shown
-        promise(ours, "the error suggests no fix")
+    # A server that dies between two calls is replaced.
+    after = window.chat("look").sight
+    assert (before.pid != after.pid, after.calls) == (True, 1)
+    # A command that does not exist is explained.
+    shown = window.show_output("gone", "Error")
+    ours = "was not found on PATH (" in shown and "fix: install it, or give its" in shown
+    promise(ours, "the error suggests no fix")
 
 
-def test_the_end_of_a_window(
-    workspace: Workspace, situation: Situations, processes: ServerProcesses
-) -> None:
+def test_the_end_of_a_window(workspace: Workspace, processes: ServerProcesses) -> None:
     project = workspace.make_project("project")
     command = workspace.wrap([*SERVER, "--liveness", processes.path, "slow"])
     vscode.configure_all(workspace, project, {"probe": command})
@@ -82,4 +79,4 @@ def test_the_end_of_a_window(
         server = window.call("look").pid
         processes.wait_for([server])
         window.process.terminate()
-        check_polite_end(situation, processes, server)
+        check_polite_end(processes, server)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
+import pytest
 from hosts import isolation
 from hosts.fake_models import Answer, FakeModels
 
@@ -36,6 +37,10 @@ CONTEXT = "mcp-launch/context"
 FAREWELL = 10.0
 
 _TOLD = re.compile(r"<<([A-Za-z0-9+/=]+)>>")
+
+
+# For a test of what there is only with the launcher.
+LAUNCHED = pytest.mark.usefixtures("launched")
 
 
 class PromiseBroken(AssertionError):
@@ -95,7 +100,6 @@ class Workspace:
         (self.place / "tmp").mkdir()
         self.programs = programs
         self.launcher = launcher  # the words before a server's command, or none
-        self.used: set[str] = set()  # the programs that were run
         self.projects: list[str] = []
         self.terminals: list[Terminal] = []
         self.models = FakeModels()
@@ -110,10 +114,8 @@ class Workspace:
         self.projects.append(project)
         return project
 
-    def work_at_home(self, *, is_repository: bool) -> str:
+    def work_at_home(self) -> str:
         """Return the home directory as a project."""
-        if is_repository:
-            return self.make_project(self.home.name)
         self.projects.append(str(self.home))
         return str(self.home)
 
@@ -154,7 +156,6 @@ class Workspace:
         self, name: str, *words: str, before: Sequence[str] = (), **options: Any
     ) -> subprocess.Popen[bytes]:
         """Start one of the programs, with the words of `before` in front of it."""
-        self.used.add(name)
         settings: dict[str, Any] = {"stdin": subprocess.DEVNULL, "env": self.environment()}
         with (self.place / "output").open("ab") as output:
             settings |= {"stdout": output, "stderr": output} | options

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from command_line import run_command
 from launches import (
     LIMIT,
     RUN,
@@ -25,7 +26,6 @@ from launches import (
 )
 
 from mcp_launch.broker.rest import BOOT_TIME
-from mcp_launch.state import leases
 from mcp_launch.system import linux
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class CountedServer:
 
     @property
     def command(self) -> list[str]:
-        return [*self.shim, sys.executable, str(SCRIPT), str(self.place), *self.words]
+        return [*self.shim, sys.executable, "-S", "-E", str(SCRIPT), str(self.place), *self.words]
 
     def offer(self, *tools: str) -> None:
         (self.place / "tools").write_text(" ".join(tools), encoding="utf-8")
@@ -146,50 +146,19 @@ def test_a_remembered_server_is_started_by_the_first_call(remembered: CountedSer
     assert launch.finish()[0] == 0
 
 
-def test_many_first_calls_start_one_server_and_are_answered_in_order(
-    remembered: CountedServer,
+@pytest.mark.parametrize("number", [0, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_host_that_hangs_up_or_signals_ends_a_launch_without_a_server(
+    remembered: CountedServer, number: int
 ) -> None:
     launch = remembered.open("--start", "called")
 
-    launch.send(*(call("pid", number) for number in range(1, 9)))
+    if number:
+        os.kill(launch.pid, number)
+    else:
+        launch.close()
 
-    assert [launch.answer()["id"] for _ in range(8)] == list(range(1, 9))
-    assert len(remembered.list_starts()) == 1
-
-
-def test_a_cancelled_first_call_does_not_cancel_the_start(remembered: CountedServer) -> None:
-    launch = remembered.open("--start", "called")
-    remembered.put("closed")
-    launch.send(call("pid", 1))
-    launch.send({"method": "notifications/cancelled", "params": {"requestId": 1}})
-    launch.send(call("pid", 2))
-    remembered.take("closed")
-
-    assert launch.answer()["id"] == 2
-    assert len(remembered.list_starts()) == 1
-
-
-def test_a_host_that_hangs_up_while_there_is_no_server_ends_the_launch_at_once(
-    remembered: CountedServer,
-) -> None:
-    launch = remembered.open("--start", "called")
-
-    began = time.monotonic()
-    assert launch.finish()[0] == 0
-
-    assert time.monotonic() - began < LIMIT / 2
+    assert launch.wait() == (128 + number if number else 0)
     assert list((remembered.state / "leases").iterdir()) == []
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_a_launch_without_a_server(
-    remembered: CountedServer, number: signal.Signals
-) -> None:
-    launch = remembered.open("--start", "called")
-
-    os.kill(launch.pid, number)
-
-    assert launch.wait() == 128 + number
 
 
 def test_a_launch_without_a_server_ends_with_its_host(
@@ -206,7 +175,7 @@ def test_a_launch_without_a_server_ends_with_its_host(
     wait_until_gone(host.child)
 
 
-def test_the_lease_of_a_killed_launch_without_a_server_is_reclaimed(
+def test_a_killed_launch_without_a_server_is_cleaned_up_after_by_the_next_command(
     remembered: CountedServer,
 ) -> None:
     launch = remembered.open("--start", "called")
@@ -215,9 +184,9 @@ def test_the_lease_of_a_killed_launch_without_a_server_is_reclaimed(
     launch.process.kill()
     launch.wait()
 
-    directory = remembered.state / "leases"
-    [left] = [str(path) for path in directory.iterdir()]
-    assert leases.reclaim_stale(linux, str(directory)) == [left]
+    assert json.loads(run_command("ps", "--json").stdout)["hosts"] == []
+    assert list((remembered.state / "leases").iterdir()) == []
+    assert " end      mcp-launch itself was killed" in run_command("logs").stdout
 
 
 def test_two_processes_serve_two_calls_with_a_rest_between_them(server: CountedServer) -> None:
@@ -230,10 +199,11 @@ def test_two_processes_serve_two_calls_with_a_rest_between_them(server: CountedS
 
     launch.ask("ping")
     assert launch.ask("tools/list")["tools"]
-    assert len(server.list_starts()) == 1  # neither of them wakes it
+    assert server.list_starts()[-1] == first  # neither of them wakes it
     second = launch.call("pid")["pid"]
 
-    assert server.list_starts() == [first, second]
+    # On a busy machine it rests before the first call, too.
+    assert server.list_starts()[-2:] == [first, second]
     assert launch.finish()[0] == 0
 
 
@@ -245,7 +215,7 @@ def test_a_server_that_shows_state_does_not_rest_unless_told_to(
     server: CountedServer, tool: str, sign: str
 ) -> None:
     launch = server.open("--rest", "3s", "--trace")
-    launch.call(tool)
+    pid = launch.call(tool)["pid"]
     # What it sends earlier may belong to its start.
     wait_for_lease(server.state, lambda lease: time.time() > lease["since"] + 2 * BOOT_TIME)
     server.put("notice")
@@ -254,7 +224,7 @@ def test_a_server_that_shows_state_does_not_rest_unless_told_to(
 
     launch.wait_for_stderr(sign.encode())
 
-    assert len(server.list_starts()) == 1
+    assert server.list_starts()[-1] == pid
     launch.close()
     launch.wait()
     server.take("notice")
@@ -262,14 +232,6 @@ def test_a_server_that_shows_state_does_not_rest_unless_told_to(
     launch.call(tool)
     server.put("notice")
     server.wait_for_state("resting")
-
-
-def test_a_server_that_was_never_called_rests_whatever_it_shows(server: CountedServer) -> None:
-    launch = server.open("--rest", "1s")
-
-    server.wait_for_state("resting")
-
-    assert linux.list_descendants(launch.pid) == []
 
 
 def test_a_slow_server_has_its_host_answered_from_memory(remembered: CountedServer) -> None:
@@ -305,20 +267,6 @@ def test_new_tools_are_announced_when_the_server_starts(remembered: CountedServe
     again = remembered.open("--start", "called")
     assert [one["name"] for one in again.ask("tools/list")["tools"]] == ["a", "b"]
     assert len(remembered.list_starts()) == 1
-
-
-def test_a_call_to_a_tool_that_is_gone_gets_a_plain_error(remembered: CountedServer) -> None:
-    remembered.offer("b")
-    launch = remembered.open("--start", "called")
-    launch.send(call("a", 3), call("b", 4))
-
-    messages = [launch.answer() for _ in range(3)]
-
-    answers = {one["id"]: one for one in messages if "id" in one}
-    refusal = read_refusal(answers[3])
-    assert "no longer has a tool a" in refusal
-    assert refusal.endswith("it has now: b")
-    assert "pid" in answers[4]["result"]
 
 
 def test_a_start_that_fails_is_a_tools_error_and_the_next_call_tries_again(
@@ -366,7 +314,7 @@ def test_a_start_without_room_for_it_is_reported_to_the_calls_and_tried_again(
 ) -> None:
     launch = remembered.open("--start", "called")
     limits = resource.prlimit(launch.pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(launch.pid, resource.RLIMIT_NOFILE, (8, limits[1]))
+    resource.prlimit(launch.pid, resource.RLIMIT_NOFILE, (3, limits[1]))
 
     launch.send(call("pid", 3), call("pid", 4))
 
@@ -389,21 +337,6 @@ def test_the_direct_wire_starts_the_server_at_once_and_says_so(
     launch.wait_for_stderr(b"--start and --rest have no effect with --direct")
 
     assert len(remembered.list_starts()) == 1
-
-
-def test_fifty_launches_at_once_share_one_memory(server: CountedServer) -> None:
-    first = [server.open("--start", "called") for _ in range(10)]
-    for launch in first:
-        assert launch.finish()[0] == 0
-    started = len(server.list_starts())
-
-    launches = [server.open("--start", "called") for _ in range(50)]
-    for launch in launches:
-        assert launch.finish()[0] == 0
-
-    assert len(server.list_starts()) == started
-    [file] = (server.state / "handshakes").iterdir()
-    assert file.stat().st_mode & 0o777 == 0o600
 
 
 # What is never remembered
@@ -616,8 +549,9 @@ def grow(launch: Launch, *, is_announced: bool = True) -> None:
     assert (read_until(launch, 7)[0].get("method") == CHANGED) is is_announced
 
 
-@pytest.mark.parametrize("is_announced", [True, False], ids=["announced", "silent"])
-@pytest.mark.parametrize("start", ["now", "called"])
+@pytest.mark.parametrize(
+    ("start", "is_announced"), [("now", True), ("called", False)], ids=["announced", "silent"]
+)
 def test_a_tool_that_a_server_got_while_it_ran_is_not_remembered(
     server: CountedServer,
     is_announced: bool,
@@ -708,62 +642,6 @@ def test_what_belongs_to_the_session_that_started_a_shared_server_is_not_remembe
     assert not server.is_remembered
 
 
-# Files among the arguments
-
-
-def test_a_server_that_writes_to_its_data_is_remembered(
-    server: CountedServer, tmp_path: Path
-) -> None:
-    data = tmp_path / "notes.db"
-    data.write_bytes(b"SQLite format 3\0")
-    server.words = ["--data", str(data)]
-    server.remember()
-    data.write_bytes(b"SQLite format 3\0 and a row")
-
-    server.open("--start", "called")
-
-    assert server.list_starts() == []
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [("plugin.py", "pass"), ("Plugin.JS", ""), ("plugin", "#!/bin/sh\n"), ("p", "\x7fELF")],
-    ids=["script", "script in capitals", "script without a suffix", "program"],
-)
-def test_a_server_with_another_script_among_its_arguments_is_started(
-    server: CountedServer, tmp_path: Path, name: str, content: str
-) -> None:
-    script = tmp_path / name
-    script.write_text(content, encoding="latin-1")
-    server.words = [f"--plugin={script}"]
-    server.remember()
-    script.write_text(content + " # changed", encoding="latin-1")
-
-    server.open("--start", "called")
-
-    assert len(server.list_starts()) == 1
-
-
-def test_a_file_that_names_other_tools_shows_with_the_next_start(
-    server: CountedServer, tmp_path: Path
-) -> None:
-    settings = tmp_path / "tools.json"
-    settings.write_text("a", encoding="utf-8")
-    server.words = ["--tools", str(settings)]
-    server.remember()
-    settings.write_text("a b", encoding="utf-8")
-
-    launch = server.open("--start", "called")
-    launch.send(call("b", 3))
-    messages = read_until(launch, 3)
-
-    assert messages[0]["method"] == CHANGED
-    assert "pid" in messages[-1]["result"]
-    assert launch.finish()[0] == 0
-    assert list_tools(server.open("--start", "called")) == ["a", "b"]
-    assert len(server.list_starts()) == 1
-
-
 # A server below a program that only starts it
 
 
@@ -780,8 +658,8 @@ def test_a_server_below_a_program_that_starts_it_may_rest(server: CountedServer)
 def test_a_child_of_such_a_server_keeps_it_awake(server: CountedServer) -> None:
     server.shim = ["/usr/bin/timeout", "--foreground", "600"]
     launch = server.open("--rest", "1s", "--trace")
-    launch.call("child")
+    pid = launch.call("child")["pid"]
 
     launch.wait_for_stderr(b"child process, sleep")
 
-    assert len(server.list_starts()) == 1
+    assert server.list_starts()[-1] == pid

@@ -24,9 +24,8 @@ from launches import (
 )
 
 from mcp_launch import hosts, runtime
-from mcp_launch.launch import context
+from mcp_launch.launch import context, ended
 from mcp_launch.runtime.running import Running
-from mcp_launch.state import leases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -191,11 +190,9 @@ def test_a_name_that_is_not_utf8_can_be_printed(runner: LaunchRunner) -> None:
     assert b"s\\udcff printed a line to stdout" in launch.finish()[2]
 
 
-def test_a_variable_that_no_program_can_get_is_reported(
-    wire: list[str], runner: LaunchRunner
-) -> None:
+def test_a_variable_that_no_program_can_get_is_reported(runner: LaunchRunner) -> None:
     (runner.project / "odd.env").write_text("'A=B'=c\n", encoding="utf-8")
-    launch = runner.launch(*wire, "--dotenv", "odd.env", "--", "cat")
+    launch = runner.launch("--dotenv", "odd.env", "--", "cat")
     launch.send(request("initialize"))
 
     assert "one holds a NUL, or has an invalid name" in launch.answer()["error"]["message"]
@@ -226,9 +223,9 @@ def test_a_dotenv_file_may_be_a_descriptor(runner: LaunchRunner) -> None:
     assert launch.wait() == 6
 
 
-def test_a_pipe_without_an_end_is_not_read_for_ever(wire: list[str], runner: LaunchRunner) -> None:
+def test_a_pipe_without_an_end_is_not_read_for_ever(runner: LaunchRunner) -> None:
     os.mkfifo(runner.project / "fifo")
-    launch = runner.launch(*wire, "--dotenv", "fifo", "--", "cat")
+    launch = runner.launch("--dotenv", "fifo", "--", "cat")
     launch.send(request("initialize"))
 
     fifo = f"the dotenv file {runner.project}/fifo"
@@ -274,7 +271,7 @@ def test_exhausted_limits_are_not_called_our_fault(runner: LaunchRunner) -> None
 def test_a_lease_that_nobody_can_read_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "deep.json").write_text("[" * 100_000 + "]" * 100_000, encoding="utf-8")
 
-    assert leases.reclaim_stale(FakeProcessTable(), str(tmp_path)) == []
+    assert ended.read_living(FakeProcessTable(), str(tmp_path)) == {}
 
 
 def test_a_host_that_ended_while_the_server_started_is_lost() -> None:

@@ -31,6 +31,8 @@ from mcp_launch.state.launch_log import Log
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from fake_hosts import FakeHosts
+
 LOGS = [sys.executable, "-m", "mcp_launch", "logs"]
 
 SAYS_MUCH = (
@@ -155,7 +157,7 @@ def test_a_typing_error_at_a_terminal_leaves_no_log(
 def test_a_launch_that_has_logged_its_end_gets_no_other(runner: LaunchRunner, logs: Path) -> None:
     runner.launch("--server", "it", "--", *ENVIRONMENT_SERVER).finish()
     [log] = logs.glob("*.log")
-    launch_log.append_end(f"/anywhere/{log.stem}.json", "it was killed")
+    launch_log.append_end(f"{logs.parent}/leases/{log.stem}.json", "it was killed")
 
     assert read(logs).count(" x ended: ") == 1
     assert "it was killed" not in read(logs)
@@ -173,17 +175,36 @@ def test_a_launch_whose_host_ends_it_while_its_server_starts_has_an_end(
     launch.process.send_signal(number)
     launch.wait()
 
-    deadline = time.monotonic() + LIMIT
-    while " x ended: " not in read(logs):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
     why = (
         "mcp-launch itself was killed"
         if number == signal.SIGKILL
         else f"{number.name} was received"
     )
+    assert f"ended: {why}; the server " in wait_for_end(logs)
+
+
+def test_a_launch_that_is_killed_by_a_host_that_ends_has_an_ordinary_end(
+    fake_hosts: FakeHosts, logs: Path
+) -> None:
+    """Hosts kill what they have started right before they end."""
+    ready = python("import os, sys; os.write(1, b'ready\\n'); os.execv(sys.argv[1], sys.argv[1:])")
+    launch = [*RUN, "--server", "it", "--", *ENVIRONMENT_SERVER]
+    fake_host = fake_hosts.start("codex", command=[*ready, *launch])
+    wait_for_lease(logs.parent, lambda one: "server" in one["processes"])
+
+    os.kill(fake_host.server, signal.SIGKILL)
+    fake_host.kill_host()
+
+    assert "ended: Codex has ended; the server " in wait_for_end(logs)
+
+
+def wait_for_end(logs: Path) -> str:
+    deadline = time.monotonic() + LIMIT
+    while " x ended: " not in read(logs):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
     [end] = [line for line in read(logs).splitlines() if " x ended: " in line]
-    assert f"ended: {why}; the server " in end
+    return end
 
 
 def test_output_that_nobody_reads_is_no_error(runner: LaunchRunner) -> None:

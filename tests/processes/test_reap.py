@@ -239,19 +239,6 @@ def test_nothing_is_ended_unasked(fake_hosts: FakeHosts, monkeypatch: pytest.Mon
     assert is_there(fake_host.server)
 
 
-def test_a_dry_run_shows_the_orphans_and_ends_none(
-    fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
-
-    assert reap(is_sure=False, is_dry=True) == 0
-
-    shown = capsys.readouterr().out
-    assert f"mcp-docs (process {fake_host.server})" in shown
-    assert shown.endswith("Nothing was ended (--dry-run).\n")
-    assert is_there(fake_host.server)
-
-
 def test_what_was_ended_is_printed_for_programs(
     fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -272,19 +259,6 @@ def test_what_was_ended_is_printed_for_programs(
         assert fake_host.server in server["processes"]
         assert server["memory"]["bytes"] > 0
         assert "the other ends of its stdin and stdout are closed" in server["why"]
-
-
-def test_with_nobody_to_ask_no_json_is_printed(
-    fake_hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
-
-    with pytest.raises(UsageError):
-        reap(is_sure=False, is_json=True)
-
-    assert capsys.readouterr().out == ""
-    assert is_there(fake_host.server)
 
 
 @pytest.mark.parametrize(("answer", "stays"), [("n\n", True), ("\n", True), ("y\n", False)])
@@ -385,9 +359,7 @@ def test_a_launch_that_hangs_without_its_host_is_ended(
 
     for pid in pids:
         wait_until_gone(pid)
-    shown = capsys.readouterr().out
-    assert f"its host, process {fake_host.pid}, is gone" in shown
-    assert f"Removed the stale lease {state}/leases/" in shown
+    assert f"its host, process {fake_host.pid}, is gone" in capsys.readouterr().out
     assert list((state / "leases").iterdir()) == []
 
 
@@ -405,12 +377,3 @@ def test_a_lease_that_another_user_can_write_ends_nothing(
     path.chmod(0o600)
     assert reap() == 0
     wait_until_gone(fake_host.server)
-
-
-def test_a_stale_lease_is_removed(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_lease(state, boot="another")
-
-    assert reap() == 0
-
-    assert not path.exists()
-    assert f"Removed the stale lease {path}" in capsys.readouterr().out

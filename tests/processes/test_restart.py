@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -184,20 +183,6 @@ def test_a_server_that_does_not_come_back_is_tried_again_by_the_next_restart(
     assert launch.finish()[0] == 0
 
 
-def test_a_direct_launch_cannot_restart_its_server(runner: LaunchRunner) -> None:
-    launch = runner.launch("--server", "docs", "--direct", "--", *SCRIPTED_SERVER)
-    launch.initialize()
-    pid = launch.call("look")["pid"]
-    read_lease(lambda one: "server" in one["processes"])
-
-    done = restart("docs")
-
-    assert done.returncode == 1
-    assert "--direct" in done.stdout
-    assert "fix: reconnect" in done.stdout
-    assert launch.call("look")["pid"] == pid
-
-
 def test_a_launcher_that_does_not_expect_the_signal_never_gets_it(runner: LaunchRunner) -> None:
     """It ignores the signal, because its host does."""
     code = "import os, signal, sys; signal.signal(signal.SIGUSR1, signal.SIG_IGN); "
@@ -316,14 +301,6 @@ def test_a_launch_whose_launcher_was_killed_has_an_end_in_its_log(launch: Launch
     launch.wait()
 
     wait_until(lambda: b" x ended: mcp-launch itself was killed; the server " in read_log())
-
-
-def test_json_and_words_of_a_restart_are_whole_in_a_pipe(launch: Launch) -> None:
-    launch.initialize()
-    done = subprocess.run(
-        [*RESTART, "docs", "--json"], check=True, capture_output=True, timeout=LIMIT
-    )
-    assert json.loads(done.stdout)["servers"][0]["outcome"] == "restarted"
 
 
 def test_a_killed_launcher_that_its_host_has_not_noticed_is_not_waited_for(launch: Launch) -> None:

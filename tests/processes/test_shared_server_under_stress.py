@@ -1,6 +1,6 @@
 """A shared server under many calls, of sessions that die or do not read what they are sent.
 
-Ten thousand calls of twenty sessions: each keeps some calls open all the time. When certain
+Five thousand calls of twenty sessions: each keeps some calls open all the time. When certain
 numbers of answers have come, a process is killed: which one, and when, is random with a fixed
 seed. A killed launcher is replaced by another one that makes its remaining calls.
 """
@@ -13,16 +13,15 @@ import random
 import select
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from launches import LIMIT, Launch, call, python, read_refusal, request
 from sessions import kill
-from shared_servers import SHARE, answer_to, greet, read_pid
+from shared_servers import SHARE, answer_to, greet
 
 if TYPE_CHECKING:
     from shared_servers import Sharing
 
 SESSIONS = 20
-CALLS = 10_000
+CALLS = 5_000
 
 # How many calls a session has open at once.
 OPEN = 8
@@ -160,9 +159,8 @@ class Crowd:
         self._add(victim.unanswered)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_every_call_is_answered_exactly_once_whoever_dies(sharing: Sharing, seed: int) -> None:
-    dice = random.Random(seed)  # noqa: S311  # it chooses victims
+def test_every_call_is_answered_exactly_once_whoever_dies(sharing: Sharing) -> None:
+    dice = random.Random(1)  # noqa: S311  # it chooses victims
     kinds = ["server"] * SERVER_KILLS + ["launcher"] * LAUNCHER_KILLS
     dice.shuffle(kinds)
     moments = sorted(dice.sample(range(SESSIONS, CALLS - 1000), len(kinds)))
@@ -196,29 +194,16 @@ def read_message(launch: Launch) -> dict[str, Any]:
     return message
 
 
-def test_a_session_that_reads_late_gets_all_its_long_answers(sharing: Sharing) -> None:
-    first, second, pid = sharing.join_two()
-    first.send(*(call("big", number, size=5_000_000) for number in range(24)))
-
-    for _ in range(20):  # the server works on one call after the other, so it has answered all
-        assert read_pid(second) == pid
-
-    for number in range(24):
-        answer = read_message(first)
-        assert (answer["id"], len(answer["result"]["text"])) == (number, 5_000_000)
-    assert first.call("echo")["pid"] == pid
-
-
 def test_calls_of_a_session_that_does_not_read_wait_until_it_does(sharing: Sharing) -> None:
     first, second, pid = sharing.join_two()
-    first.send(*(call("big", number, size=500_000) for number in range(400)))
+    first.send(*(call("big", number, size=500_000) for number in range(250)))
 
     for _ in range(20):
         answer = second.call("echo")
         assert answer["pid"] == pid
-        assert answer["served"] < 250
+        assert answer["served"] < 200
 
-    for number in range(400):
+    for number in range(250):
         answer = read_message(first)
         assert (answer["id"], len(answer["result"]["text"])) == (number, 500_000)
 

@@ -127,12 +127,6 @@ class Launch:
         assert isinstance(message, dict)
         return message
 
-    def answer_to_batch(self) -> list[dict[str, Any]]:
-        """Return the messages of the next line, which is an array."""
-        messages = json.loads(self.read_line())
-        assert isinstance(messages, list)
-        return messages
-
     def ask(self, method: str, **params: object) -> dict[str, Any]:
         """Ask and return the result."""
         self.send(request(method, **params))

@@ -134,18 +134,6 @@ def test_a_password_behind_a_letter_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "shown"),
-    [
-        (f'command = "x" # token: {SECRET}', 'command = "x" # token: ***'),
-        (f"// API_KEY={SECRET}, and more", "// API_KEY=***, and more"),
-        ("auth: https://x/#a", "auth: https://x/#a"),
-    ],
-)
-def test_a_secret_in_a_comment_is_not_shown(line: str, shown: str) -> None:
-    assert masking.mask_comment(line) == shown
-
-
-@pytest.mark.parametrize(
     "value",
     [
         {"env": {"DB_PASSWORD": SECRET}},

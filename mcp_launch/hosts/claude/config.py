@@ -110,13 +110,7 @@ CONFIG = HostConfig(
     approval=settings.ServerApproval(),
     knowledge=measure("2.1.327", "the session's", "yes", "yes"),
     quirks=HostQuirks(
-        program=HostProgram(
-            "claude",
-            tells_version=True,
-            package="@anthropic-ai/claude-code",
-            tried=("2.1.327",),
-            calming="DISABLE_AUTOUPDATER",
-        ),
+        program=HostProgram("claude"),
         home_variable="CLAUDE_CONFIG_DIR",
         environment=Environment(
             hands_all_on=True,

@@ -106,13 +106,7 @@ CONFIG = HostConfig(
     approval=ProjectTrust(),
     knowledge=measure("0.169.0", "the thread's", "yes", "yes"),
     quirks=HostQuirks(
-        program=HostProgram(
-            "codex",
-            tells_version=True,
-            package="@openai/codex",
-            tried=("0.125.0", "0.169.0"),
-            litters="CODEX_HOME",
-        ),
+        program=HostProgram("codex"),
         home_variable="CODEX_HOME",
         environment=Environment(
             list_passed=lambda _: _PASSES,

@@ -123,7 +123,7 @@ EDITORS = (
             ),
         ),
         quirks=HostQuirks(
-            program=HostProgram("agy", tells_version=True, bundle="Antigravity"),
+            program=HostProgram("agy", bundle="Antigravity"),
             cwd="honoured",
             losses=(("user", "`agy` does not start"),),
         ),
@@ -141,7 +141,7 @@ EDITORS = (
         "junie",
         "JetBrains Junie",
         list_at(*in_both(".junie/mcp", "mcp.json")),
-        quirks=HostQuirks(program=HostProgram("junie", tells_version=True)),
+        quirks=HostQuirks(program=HostProgram("junie")),
     ),
     HostConfig(
         "warp",

@@ -19,15 +19,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
-import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
-from string import Template
 from typing import Any
-from urllib.parse import quote
 
 PLACE = Path(sys.argv[1])
 TOOLS = Path(sys.argv[sys.argv.index("--tools") + 1]) if "--tools" in sys.argv else PLACE / "tools"
@@ -50,6 +45,9 @@ def tell(name: str) -> dict[str, str]:
     """Return a member with the text in a file, if it is there."""
     if not (PLACE / name).exists():
         return {}
+    from string import Template  # this and others here, because most tests need none of it
+    from urllib.parse import quote
+
     quoted = {f"QUOTED_{key}": quote(value, safe="") for key, value in os.environ.items()}
     text = Template((PLACE / name).read_text(encoding="utf-8"))
     return {name: text.safe_substitute(os.environ, **quoted)}
@@ -72,10 +70,16 @@ def notify() -> None:
 
 def call(tool: str) -> None:
     if tool == "child":
+        import subprocess
+
         KEPT.append(subprocess.Popen(["/bin/sleep", "3600"], stdin=subprocess.DEVNULL))
     elif tool == "listen":
+        import socket
+
         KEPT.append(socket.create_server(("127.0.0.1", 0)))
     elif tool == "notify":
+        import threading
+
         threading.Thread(target=notify, daemon=True).start()
     elif tool == "grow":
         GROWN.append("grown")

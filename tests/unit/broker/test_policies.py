@@ -66,21 +66,6 @@ def test_a_tool_that_is_nested_too_deeply_to_be_read_hides_no_other() -> None:
     assert b'"drop"' not in filtered
 
 
-def test_a_list_within_an_array_is_filtered() -> None:
-    playbook = open_with_tools(deny=["delete_*"])
-    playbook.play("""
-        >> host: 5 tools/list
-        << server: 5 tools/list
-    """)
-    tools = b'{"tools":[{"name":"read_a"},{"name":"delete_a"}]}'
-    line = b'[{"jsonrpc":"2.0","id":5,"result":%b}]\n' % tools
-    playbook.broker.server_said("server", line)
-
-    sent = b"".join(one.data for one in playbook.broker.take_commands() if hasattr(one, "data"))
-    assert b"read_a" in sent
-    assert b"delete_a" not in sent
-
-
 def test_a_hidden_tool_is_neither_listed_nor_called() -> None:
     playbook = open_with_tools(deny=["delete_*"])
 
@@ -167,23 +152,6 @@ def test_repeated_members_are_refused_after_calls_that_match_a_pattern() -> None
 @pytest.mark.parametrize("name", ["delete_a\n", " delete_a", "delete_\0a", "delete\u200b_a"])
 def test_a_name_that_some_servers_trim_is_still_hidden(name: str) -> None:
     assert not ToolPolicy({"deny": ["delete_a"]}).allows(name)
-
-
-def test_a_hidden_tool_in_a_batch_is_refused() -> None:
-    playbook = open_with_tools(deny=["delete_*"])
-    batch = [
-        {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "delete_a"}},
-    ]
-
-    playbook.broker.host_said("host", json.dumps(batch).encode() + b"\n")
-    playbook.broker.server_said(
-        "server", b'{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"delete_a"}]}}\n'
-    )
-
-    sent = "".join(playbook.take())
-    assert "the tool delete_a of srv is hidden" in sent
-    assert '"tools":[]' in sent
 
 
 def test_a_hidden_tool_does_not_start_a_server() -> None:

@@ -28,7 +28,7 @@ LISTED = f"""
 """
 
 PREFIX = "io.modelcontextprotocol/"
-META = json.dumps({f"{PREFIX}protocolVersion": "2026-07-28", f"{PREFIX}clientCapabilities": {}})
+META = f'{{"{PREFIX}protocolVersion":"2026-07-28","{PREFIX}clientCapabilities":{{}}}}'
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,27 @@ def test_what_was_never_kept_is_kept_at_once_and_more_of_it_later() -> None:
         << host: 2 = {{"prompts":[]}}
         >> timer remember host
         << remember 3 answers
+    """)
+
+
+def test_a_list_that_is_asked_for_after_a_stream_was_opened_is_kept() -> None:
+    # Claude Code 2.1.327 opens the stream first, and greets the server a second time.
+    Playbook(handshakes=Store()).play(f"""
+        >> started server
+        >> host: 0 server/discover {{"_meta":{META}}}
+        << server: 0 server/discover …
+        >> server: 0 = {{"ttlMs":0}}
+        << timer remember host: 1
+        << host: 0 = {{"ttlMs":0}}
+        >> host: 1 subscriptions/listen {{"_meta":{META},"notifications":{{}}}}
+        << server: 1 subscriptions/listen …
+        >> host: 2 tools/list {{"_meta":{META}}}
+        << server: 2 tools/list …
+        >> server: 2 = {{"tools":[{{"name":"x"}}],"ttlMs":0}}
+        << timer remember host: 0
+        << host: 2 = {{"tools":[{{"name":"x"}}],"ttlMs":0}}
+        >> timer remember host
+        << remember 2 answers
     """)
 
 

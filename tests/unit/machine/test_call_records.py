@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_launch.machine import call_records
-from mcp_launch.machine.call_filter import CallFilter
-from mcp_launch.machine.call_records import Follower, parse, read_each, read_last
+from mcp_launch.machine.call_records import CallFilter, Follower, parse, read_each, read_last
 
 if TYPE_CHECKING:
     from pathlib import Path

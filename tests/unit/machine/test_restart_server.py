@@ -59,8 +59,15 @@ def ask() -> AskedLauncher | Restarted:
     return restart_server.ask(TABLE, state.find_directory(os.environ), "L")
 
 
-def test_a_launcher_that_understands_the_signal_gets_it(signals: list[int]) -> None:
-    write_lease()
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"shared": {"pool": {"pid": 69, "start": "1"}, "key": "5f3a"}}, {"state": leases.FAILED}],
+    ids=["it has a server", "it shares one", "its server could not be started"],
+)
+def test_a_launcher_that_understands_the_signal_gets_it(
+    changes: dict[str, Any], signals: list[int]
+) -> None:
+    write_lease(**changes)
 
     asked = ask()
 
@@ -70,6 +77,7 @@ def test_a_launcher_that_understands_the_signal_gets_it(signals: list[int]) -> N
 
 
 OTHER = {"launcher": {"pid": os.getpid(), "start": "another time"}}
+IMPOSSIBLE = {"launcher": {"pid": 10**30, "start": "ticks:1"}}
 UNKNOWN = {"launcher": {"pid": os.getpid(), "start": None}}
 
 
@@ -78,11 +86,12 @@ UNKNOWN = {"launcher": {"pid": os.getpid(), "start": None}}
     [
         ({"processes": OTHER}, "has ended, or is out of reach"),
         ({"processes": UNKNOWN}, "has ended, or is out of reach"),
+        ({"processes": IMPOSSIBLE}, "has ended, or is out of reach"),
         ({"namespace": "pid:[1]"}, "has ended, or is out of reach"),
         ({"restarts_on": None}, "its host ignores SIGUSR1"),
         ({"wire": "direct"}, "--direct"),
     ],
-    ids=["reused pid", "unsure", "another container", "ignored", "direct"],
+    ids=["reused pid", "unsure", "impossible pid", "another container", "ignored", "direct"],
 )
 def test_no_other_process_ever_gets_the_signal(
     changes: dict[str, Any], problem: str, signals: list[int]
@@ -115,20 +124,6 @@ def test_a_launch_with_several_servers_is_asked_if_one_of_them_runs(
 
     assert isinstance(ask(), AskedLauncher) == (others == "running")
     assert bool(signals) == (others == "running")
-
-
-def test_a_launch_that_shares_its_server_is_asked(signals: list[int]) -> None:
-    write_lease(shared={"pool": {"pid": 69, "start": "1"}, "key": "5f3a", "sessions": 2})
-
-    assert isinstance(ask(), AskedLauncher)
-    assert signals
-
-
-def test_a_launch_whose_server_could_not_be_started_is_asked(signals: list[int]) -> None:
-    write_lease(state=leases.FAILED)
-
-    assert isinstance(ask(), AskedLauncher)
-    assert signals
 
 
 def test_a_launch_that_failed_for_good_says_why(signals: list[int]) -> None:
