@@ -24,6 +24,7 @@ from mcp_launch.broker.routing import (
     Rule,
     Served,
     bind_by_call,
+    isolates,
     rebind_context,
     route,
     route_place,
@@ -92,7 +93,7 @@ class Admission:
             method in ACTING or (callers.is_in_request and isinstance(meta, dict))
         ):
             found = callers.read(meta if isinstance(meta, dict) else {})
-        is_unnamed = found is None and method == "tools/call" and self._rule.separates_unnamed
+        is_unnamed = found is None and method == "tools/call" and self._rule.knows_unnamed
         return UNNAMED if is_unnamed else found
 
     def choose_backend(
@@ -127,6 +128,7 @@ class Admission:
         `is_only_choice`: no other server can be opened, so this one is restarted instead.
         """
         served, origins = backend.served, self._callers.origins
+        caller = self._name_nobody(served, caller)
         claimed = served.bound
         if caller is not None:
             claimed = bind_by_call(claimed, caller, origins[1] if caller[1] else origins[0])
@@ -158,6 +160,13 @@ class Admission:
             context = self._confirm_place(context, caller)
         self.place = place
         return Admitted(Served(context, claimed, served.plan))
+
+    def _name_nobody(self, served: Served, caller: Caller | None) -> Caller | None:
+        """Return the caller; None for a call without a session if one server serves them all."""
+        if caller is not UNNAMED or isolates(served, self._rule):
+            return caller
+        self.known = caller
+        return None
 
     def _note_move(self, backend: Candidate) -> None:
         """Note that a server is to be started in its session's directory instead of the host's."""

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 class Rule:
     """What decides about a request if every server serves another session."""
 
-    __slots__ = ("carries", "may_stay", "on_change", "place_action", "separates_unnamed")
+    __slots__ = ("carries", "knows_unnamed", "may_stay", "on_change", "place_action")
 
     def __init__(
         self, carries: Carries, on_change: str, *, is_host_directory: bool = False
@@ -73,8 +73,8 @@ class Rule:
         self.place_action = by_default if on_change == "auto" else on_change
         # Whether a server in the host's directory is better than none: it is what the host wanted.
         self.may_stay = is_host_directory and on_change == "auto"
-        # Whether a call that names no session is kept from the servers of named ones.
-        self.separates_unnamed = carries == "many sessions" and on_change in {"auto", "isolate"}
+        # Whether a call that names no session may have to be kept from the servers of named ones.
+        self.knows_unnamed = carries == "many sessions" and on_change in {"auto", "isolate"}
 
 
 def route(
@@ -122,6 +122,12 @@ def opens_another(on_change: str, carries: Carries, wrong: Wrong) -> bool:
     """Return whether a session gets a server of its own beside that of another."""
     is_wrong = carries != "one session at a time" and wrong == "requested"
     return on_change == "isolate" or (on_change == "auto" and is_wrong)
+
+
+def isolates(served: Served, rule: Rule) -> bool:
+    """Return whether each session has a server of its own, instead of one for all."""
+    wrong: Wrong = "requested" if served.plan.held.is_requested else None
+    return opens_another(rule.on_change, rule.carries, wrong)
 
 
 def route_place(*, is_elsewhere: bool, rule: Rule) -> Action:

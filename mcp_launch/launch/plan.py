@@ -80,6 +80,11 @@ class IdentityInEnvironment:
         """Add a variable's value, and whether the user asked for the variable."""
         self._values.append((source, value, is_requested))
 
+    @property
+    def is_requested(self) -> bool:
+        """Whether the user asked for one of them."""
+        return any(is_requested for _, _, is_requested in self._values)
+
     def find_wrong(self, session: str | None, thread: str | None) -> Wrong:
         """Return the kind of variable that differs from these ids; None if none does."""
         truth = {"session": session, "thread": thread}
