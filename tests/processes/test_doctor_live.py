@@ -216,7 +216,7 @@ def test_a_server_that_says_nothing_is_found_in_bounded_time(
     monkeypatch.setattr(conversation, "ANSWER_LIMIT", 0.5 if is_silent else 3.0)
     monkeypatch.setattr(conversation, "DISCOVER_GRACE", 0.1)
     # Only one that never answers is not waited for: the other has to start once more.
-    monkeypatch.setattr(conversation, "SECOND_LIMIT", 0.2 if is_silent else 20.0)
+    monkeypatch.setattr(conversation, "SECOND_LIMIT", 0.2 if is_silent else 5.0)
 
     [finding] = look_at(doctor, "claude", *words)
 
