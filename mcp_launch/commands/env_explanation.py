@@ -48,12 +48,17 @@ class Explanation(NamedTuple):
 def explain(preview: Preview, name: str) -> Explanation:
     """Return where a variable was looked for, and what was found."""
     steps = list(_list_steps(preview, name))
-    used = None
-    if name in preview.decided.environ:
-        used, *others = (at for at, step in enumerate(steps) if step.is_right)
-        for at in others:
-            steps[at] = steps[at]._replace(why=f"{steps[used].place} takes precedence")
-    return Explanation(steps, used, "" if used is not None else _find_fix(preview, name))
+    if name not in preview.decided.environ:
+        return Explanation(steps, None, _find_fix(preview, name))
+    return choose_first(steps)
+
+
+def choose_first(steps: list[Step]) -> Explanation:
+    """Return the explanation of a value that comes from the first right step."""
+    used, *others = (at for at, step in enumerate(steps) if step.is_right)
+    for at in others:
+        steps[at] = steps[at]._replace(why=f"{steps[used].place} takes precedence")
+    return Explanation(steps, used, "")
 
 
 def _list_steps(preview: Preview, name: str) -> Iterator[Step]:
@@ -88,17 +93,8 @@ def _list_asks(preview: Preview, name: str) -> Iterator[Step]:
 
 def _list_layers(preview: Preview, name: str) -> Iterator[tuple[str, str, str]]:
     """Return each place where a variable can be asked for, how, and else why not."""
-    given = split(preview.situation.arguments)[0]
-    exported: Mapping[str, list[str] | None] = {}
-    try:
-        exported = options.read_variables(preview.situation.environ)
-    except UsageError:
-        pass  # it is among the problems
     for option in ("--set", "--env"):
-        for place, layer in (
-            (f"the option {option}", given),
-            (options.name_variable(option), exported),
-        ):
+        for place, layer in list_given(preview, option):
             pairs = [text.strip().partition("=") for text in layer.get(option) or []]
             texts = [text for asked, _, text in pairs if asked == name]
             how = "a fixed text" if option == "--set" else _name_source("".join(texts[-1:]))
@@ -113,6 +109,17 @@ def _list_layers(preview: Preview, name: str) -> Iterator[tuple[str, str, str]]:
             yield place, f"source {variable.source}" if variable else "", "not mentioned there"
     if not preview.server:
         yield "profiles", "", "profiles need --server"
+
+
+def list_given(preview: Preview, option: str) -> list[tuple[str, Mapping[str, list[str] | None]]]:
+    """Return what the command line and the environment set, each with its place."""
+    exported: Mapping[str, list[str] | None] = {}
+    try:
+        exported = options.read_variables(preview.situation.environ)
+    except UsageError:
+        pass  # it is among the problems
+    given = split(preview.situation.arguments)[0]
+    return [(f"the option {option}", given), (options.name_variable(option), exported)]
 
 
 def _name_source(source: str) -> str:

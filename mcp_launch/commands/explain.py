@@ -15,6 +15,7 @@ from mcp_launch.commands.screen import say
 from mcp_launch.doctor.check import CHECKS, explain
 from mcp_launch.doctor.registry import find_codes
 from mcp_launch.errors import UsageError, suggest
+from mcp_launch.hosts.configured import describe_hosts
 from mcp_launch.launch.options import USAGE
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ VERSION = 1
 DIRECTORY = Path(__file__).parents[1] / "help"
 
 _CODE = re.compile(r"(ML)?(\d*)", re.IGNORECASE)
+
+# In the page about hosts: made of what the package knows, so it is not kept twice.
+_TABLE_OF_HOSTS = "`mcp-launch explain hosts` prints the table of all hosts here."
 
 # A link to another file of the repository: only its text is of use on a terminal.
 _LOCAL_LINK = re.compile(r"\[([^]]+)\]\((?!https?:)[^)]+\)")
@@ -94,7 +98,7 @@ def _find(name: str, read_help: Callable[[str], str]) -> list[_Explanation]:
 def _list_topics() -> list[_Explanation]:
     found = []
     for path in sorted(DIRECTORY.glob("*.md")):
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8").replace(_TABLE_OF_HOSTS, describe_hosts())
         title = text.partition("\n")[0].removeprefix("# ").replace("`", "")
         found.append(_Explanation(path.stem, title, _LOCAL_LINK.sub(r"\1", text)))
     return found

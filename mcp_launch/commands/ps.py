@@ -54,11 +54,8 @@ def run(request: PsRequest, environ: Mapping[str, str], table: ProcessTable | No
         raise UsageError(f"{names} cannot be combined", fix="leave out one of them")
     check_hosts([*request.hosts])
     survey = open_survey(environ, table)
-    census = survey.take_census()
-    known = [
-        name for name in request.names if not running.is_empty(running.select(census, [name], []))
-    ]
-    check_servers(survey, request.names, *known, *HOSTS)
+    if request.names:
+        _check_names(survey, request.names)
     if request.is_short:
         status_line.show(_take(survey, request))
     elif request.is_json:
@@ -69,6 +66,13 @@ def run(request: PsRequest, environ: Mapping[str, str], table: ProcessTable | No
         census = _take_whole(survey, request, _open_records(environ))
         show(census, Screen(), request, find_home_directory(environ))
     return 0
+
+
+def _check_names(survey: Survey, names: tuple[str, ...]) -> None:
+    """Check that each names a host, a server that runs or could, or a session."""
+    census = survey.take_census()
+    known = [name for name in names if not running.is_empty(running.select(census, [name], []))]
+    check_servers(survey, names, *known, *HOSTS)
 
 
 def _take(survey: Survey, request: PsRequest) -> Census:

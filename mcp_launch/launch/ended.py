@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from mcp_launch.protocol.json_text import Json
     from mcp_launch.system import ProcessTable
 
+_KILLED = "mcp-launch itself was killed"
+
 
 def tidy(table: ProcessTable, directory: str) -> None:
     """Clean up after dead launches and pools; `directory` is that of the leases."""
@@ -42,9 +44,6 @@ def note_killed(lease: str, host: str, code: int | None, *, is_host_lost: bool) 
     why = f"{hosts.name_in_sentence(host)} has ended" if is_host_lost else _KILLED
     how = f"; the server {tell_exit(code)}" if code is not None else ""
     launch_log.append_end(lease, why + how)
-
-
-_KILLED = "mcp-launch itself was killed"
 
 
 def _explain_end(table: ProcessTable, record: dict[str, Json]) -> str:

@@ -1,9 +1,9 @@
 """Leases: our notes on disk that a launch is alive. One file each, so that none needs a lock.
 
 A launch removes its lease, or its guardian does if the launch was killed. One that remains (after
-a power cut) is reclaimed only on proof of death: the machine has been rebooted, or each of its
-processes is gone or its pid belongs to another. A launch continues without a lease if it cannot
-be written.
+a power cut) is removed by the next who reads it (see `launch.ended`), but only on proof of death:
+the machine has been rebooted, or each of its processes is gone or its pid belongs to another. A
+launch continues without a lease if it cannot be written.
 
 The keys of a lease. A key whose value is not known yet is missing or null:
 

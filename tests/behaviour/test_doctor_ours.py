@@ -97,14 +97,6 @@ def test_a_lease_that_others_may_have_written_is_reported(doctor: Doctor, state:
     assert "it is not trusted" in finding["message"]
 
 
-def test_a_record_that_others_may_have_written_is_reported(doctor: Doctor, state: Path) -> None:
-    record = state / "wrapped.json"
-    record.write_text("{}", encoding="utf-8")
-    record.chmod(0o666)
-
-    assert f"chmod go-w {record}" in doctor.find_only()["fix"]
-
-
 @pytest.mark.parametrize(
     ("room", "said"),
     [
@@ -257,20 +249,20 @@ def test_what_may_have_been_meant_is_suggested(
     ("profile", "message"),
     [
         (
-            "[servers.codex.arguments]\ncdw = { inside = 'cwd' }\n",
+            "[servers.codex.arguments]\ncdw = { value = 1 }\n",
             "no tool of codex (2 remembered) has the argument `cdw`",
         ),
         (
-            "[servers.codex.tools.'codex*'.arguments]\ncdw = { inside = 'cwd' }\n",
+            "[servers.codex.tools.'codex*'.arguments]\ncdw = { value = 1 }\n",
             "no tool of codex (2 remembered) that matches `codex*` has the argument `cdw`",
         ),
-        ("[servers.codex.arguments]\ncwd = { inside = 'cwd' }\n", ""),
+        ("[servers.codex.arguments]\ncwd = { value = 1 }\n", ""),
         (
-            "[servers.codex.tools.codex-reply.arguments]\ncwd = { inside = 'cwd' }\n",
+            "[servers.codex.tools.codex-reply.arguments]\ncwd = { value = 1 }\n",
             "that matches `codex-reply` has the argument `cwd`",
         ),
         (
-            "[servers.codex.tools.codx.arguments]\ncwd = { inside = 'cwd' }\n",
+            "[servers.codex.tools.codx.arguments]\ncwd = { value = 1 }\n",
             "`codx` in `tools` matches no tool of codex (2 remembered), so its arguments are not",
         ),
     ],
@@ -301,7 +293,7 @@ def test_nothing_is_said_if_a_tool_may_have_an_argument(
 ) -> None:
     remember(doctor.machine, "codex", make_tool("codex", "cwd"), make_tool("x", "y", **schema))
 
-    assert len(list_policies(doctor, '[servers.codex.arguments]\ncdw.inside = "cwd"\n')) == count
+    assert len(list_policies(doctor, "[servers.codex.arguments]\ncdw.value = 1\n")) == count
 
 
 WRONG = '[servers.docs]\ntools = { deny = ["delte_*"] }\n'
@@ -323,7 +315,7 @@ def test_tools_of_servers_cannot_write_to_a_terminal(doctor: Doctor) -> None:
     remember(doctor.machine, "do\x1bcs", make_tool("evil\x1b[2J\u202e", "cw\x07d"), {"name": 3})
     profile = (
         '[servers."do\\u001bcs"]\ntools = { deny = ["evil\\u001b"], '
-        '"*" = { arguments = { "cw\\u0007" = { inside = "project_root" } } } }\n'
+        '"*" = { arguments = { "cw\\u0007" = { value = 1 } } } }\n'
     )
 
     found = list_policies(doctor, profile)
@@ -349,8 +341,8 @@ def test_a_default_is_named_only_if_it_matches_no_tool_of_any_server(doctor: Doc
 [defaults]
 tools = { deny = ["read", "wri*", "none"] }
 [defaults.arguments]
-file = { inside = "project_root" }
-no = { inside = "project_root" }
+file = { value = 1 }
+no = { value = 1 }
 """
 
     found = list_policies(doctor, profile)

@@ -10,7 +10,7 @@ from hosts.workspace import make_entries
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from hosts.workspace import Workspace
 
@@ -26,7 +26,7 @@ def configure(workspace: Workspace, command: Sequence[str], *, server: str = "pr
     configure_all(workspace, {server: command})
 
 
-def configure_all(workspace: Workspace, commands: dict[str, Sequence[str]]) -> None:
+def configure_all(workspace: Workspace, commands: Mapping[str, Sequence[str]]) -> None:
     """Write a configuration with several servers, for the existing projects."""
     entries = make_entries(commands, type="stdio", env={})
     trusted = {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}

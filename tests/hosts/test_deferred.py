@@ -117,8 +117,8 @@ def test_tools_of_a_slow_server_are_there_in_the_first_turn(
 ) -> None:
     project = workspace.make_project("project")
     # Codex waits for a required server, so that nothing here depends on the second it gives others.
-    command, limit = workspace.wrap(record(notes)), {"startup_timeout_sec": LIMIT}
-    codex.configure(workspace, command, required=True, **limit)
+    command = workspace.wrap(record(notes))
+    codex.configure(workspace, command, required=True, startup_timeout_sec=LIMIT)
     codex.run(workspace, project).wait(LIMIT)
     notes.hold()
     workspace.models.before_call = notes.release

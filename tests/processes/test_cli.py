@@ -15,6 +15,8 @@ from mcp_launch import __version__, cli
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from launches import LaunchRunner
+
 
 def mcp_launch(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -71,3 +73,14 @@ def test_a_closed_stdout_is_no_bug_of_ours(words: str, own_home: Path) -> None:
     assert done.returncode in {0, 2}  # there are no logs
     assert b"a bug in mcp-launch" not in done.stderr
     assert not list(own_home.rglob("crash-*"))
+
+
+def test_what_we_say_of_a_servers_noise_is_only_text(runner: LaunchRunner) -> None:
+    noise = "\x1b]52;c;ZXZpbA==\x07\x9b2Jready\tnow"
+    code = f"import sys; print({noise!r}, flush=True); sys.stdin.read()"
+
+    launch = runner.launch("--server", "noisy\x1b[2J", "--", sys.executable, "-c", code)
+
+    said = launch.finish()[2].decode()
+    assert "ready" in said
+    assert all(one.isprintable() or one == "\n" for one in said), ascii(said)

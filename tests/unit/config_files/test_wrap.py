@@ -113,14 +113,6 @@ STRANGE = {
         "yaml",
         "extensions:\n  a: {cmd: x, args: [], envs: &e {A: b}}\n  b: {cmd: y, envs: *e}\n",
     ),
-    "a document that grows without end": (
-        "yaml",
-        "".join(
-            f"{name}: &{name} [{','.join([before] * 10)}]\n"
-            for name, before in zip("bcdefgh", ["x", *(f"*{one}" for one in "bcdefg")], strict=True)
-        )
-        + "extensions:\n  a: {cmd: x, args: [y]}\n",
-    ),
     "an alias": ("yaml", "extensions:\n  a: {cmd: x, args: &A [y]}\n  b: {cmd: z, args: *A}\n"),
     "a comma in a plain word": ("yaml", "extensions:\n  a: {type: stdio}\n  b:\n    cmd: p,q\n"),
     "a text in lines": ("yaml", "extensions:\n  a:\n    cmd: |-\n      x\n    args: [y]\n"),

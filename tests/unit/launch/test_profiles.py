@@ -17,7 +17,6 @@ from mcp_launch.launch.profile_tables import Table
 from mcp_launch.values import Found
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -195,20 +194,25 @@ def test_an_invalid_table_stops_only_its_own_server(user_file: Path) -> None:
         profile.load(["--server", "a", "--", "x"], os.environ)
 
 
-UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "others can write to it": (lambda file: file.chmod(0o622), "can be written by other users"),
-    "it is too large": (lambda file: file.write_bytes(b"#" * (300 << 10)), "larger than 256 KB"),
-    "it is a pipe": (lambda file: (file.unlink(), os.mkfifo(file)), "is not a regular file"),
-    "it is a directory": (lambda file: (file.unlink(), file.mkdir()), "is not a regular file"),
+UNUSABLE = {
+    "open to others": "can be written by other users",
+    "too large": "larger than 256 KB",
+    "a pipe": "is not a regular file",
+    "a directory": "is not a regular file",
 }
 
 
-@pytest.mark.parametrize(("spoil", "problem"), UNUSABLE.values(), ids=list(UNUSABLE))
+@pytest.mark.parametrize(("what", "problem"), UNUSABLE.items(), ids=list(UNUSABLE))
 def test_a_file_that_cannot_be_used_stops_every_server(
-    spoil: Callable[[Path], object], problem: str, user_file: Path
+    what: str, problem: str, user_file: Path
 ) -> None:
-    write(user_file, "")
-    spoil(user_file)
+    if what == "a pipe":
+        os.mkfifo(user_file)
+    elif what == "a directory":
+        user_file.mkdir()
+    else:
+        write(user_file, "#" * ((300 << 10) if what == "too large" else 1))
+        user_file.chmod(0o600 if what == "too large" else 0o622)
 
     with pytest.raises(ProfileRefused, match=problem):
         profile.load(["--", "x"], os.environ)

@@ -190,15 +190,6 @@ def make_further(**facts: Any) -> list[dict[str, Any]]:
 SEVERAL = {"server": 70, "server-2": 80}
 
 
-def test_each_of_several_servers_has_its_own_pids() -> None:
-    told = wait_for_all(SEVERAL, restart_requests=2, server=71, backends=make_further())
-
-    assert {name: done[:3] for name, done in told.items()} == {
-        "server": ("restarted", 70, 71),
-        "server-2": ("restarted", 80, 81),
-    }
-
-
 def test_a_server_that_is_still_being_replaced_is_waited_for() -> None:
     backends = make_further(restart_requests=1)
 
@@ -228,10 +219,6 @@ def test_a_failure_is_quoted_from_the_log() -> None:
 
     assert told.outcome == "failed"
     assert told.problem == "the server could not be started: no database"
-
-
-def test_no_server_and_no_failure_means_that_none_was_needed() -> None:
-    assert wait(restart_requests=2, server=None, state=leases.RESTING).outcome == "not running"
 
 
 def test_a_launch_that_ends_meanwhile_is_reported_with_its_failure() -> None:

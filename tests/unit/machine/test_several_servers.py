@@ -114,6 +114,17 @@ def test_a_launch_with_several_servers_has_a_row_for_each(made_up: MadeUpLaunche
     assert said in verbose
 
 
+def test_programs_see_which_server_of_a_launch_it_is(made_up: MadeUpLaunches) -> None:
+    isolate(made_up)
+
+    (host,) = ps.describe(made_up.take())["hosts"]
+
+    servers = [server for session in host["sessions"] for server in session["servers"]]
+    assert [one["launch"]["backend"] for one in servers] == ["server", "server-2", "server-3"]
+    assert {one["launch"]["id"] for one in servers} == {"l-1"}
+    assert {one["shared"] for one in servers} == {None}
+
+
 def test_a_server_that_outlives_its_launcher_is_listed_alone(made_up: MadeUpLaunches) -> None:
     pids = isolate(made_up)
     first = made_up.table.look(pids["first"])
@@ -204,6 +215,14 @@ def test_a_shared_server_is_in_every_session_that_uses_it(made_up: MadeUpLaunche
     ]
     kept = f"      shared by 2 sessions; pool process {parts['pool']['pid']}"
     assert show(made_up.take(), is_verbose=True).count(kept) == 2
+
+
+def test_a_shared_server_with_one_session_is_said_to_be_shared(made_up: MadeUpLaunches) -> None:
+    parts = start_pool(made_up)
+    use(made_up, parts, "t-1", made_up.start("codex"))
+    made_up.write_pool("5f3a", parts, sessions=["l-t-1"])
+
+    assert show(made_up.take())[2].endswith("  running, shared")
 
 
 def test_programs_see_who_keeps_a_shared_server(made_up: MadeUpLaunches) -> None:
