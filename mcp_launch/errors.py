@@ -79,11 +79,7 @@ class InFile(LaunchError):
 
 
 class ProfileRefused(InFile):
-    """A profile file is invalid, or may not be used."""
-
-
-class ProfileUntrusted(ProfileRefused):
-    """A project's file was never trusted: a launch that can do without it ignores it."""
+    """The user's file of profiles is invalid, or others can write to it."""
 
 
 class FileRefused(InFile):

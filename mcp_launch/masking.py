@@ -11,7 +11,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch.launch.environment import ANYWHERE, CHOSEN_BY_PEOPLE
-from mcp_launch.launch.options import SOURCES, SPELLINGS
+from mcp_launch.launch.options import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -96,7 +96,7 @@ _FORMS = (
 # Placeholders for a secret: a variable, a source of `run`, our own mask.
 _PLACEHOLDER = re.compile(
     r"(?:(?i:bearer|basic|token)\s+)?(?:\$\{(?:\w+:)?[\w.][\w./-]*\}|\$[A-Z_][A-Z0-9_]*"
-    rf"|\{{(?:env|file):[^}}]*\}}|\*\*\*|(?:SOURCE|{'|'.join((*SOURCES, *SPELLINGS))})[,.;)]?)"
+    rf"|\{{(?:env|file):[^}}]*\}}|\*\*\*|(?:SOURCE|{'|'.join(SOURCES)})[,.;)]?)"
 )
 _SCHEME = re.compile(r"(?:bearer|basic|digest|token)\s+", re.IGNORECASE)
 
@@ -122,10 +122,6 @@ _PORT_OR_PACKAGE = re.compile(r"[\d.:\[\]-]+(?:/\w+)?|@?[\w.-]+(?:/[\w.-]+)+(?:@
 
 # The option of `run` that gives the server a variable.
 _SET = "--set"
-
-# In a comment, names and values are not quoted.
-_COMMENT = re.compile(r"(?:^|\s)(?:\#|//|/\*).*", re.DOTALL)
-_NOTED = re.compile(rf"""(?i:{ANYWHERE}[\w-]{{0,40}})["']?\s*[:=]\s*(?P<secret>[^\s"',]+)""")
 
 # Values masked after their name, but not searched for elsewhere: too many other texts have them.
 _SHORTEST = 6
@@ -169,11 +165,6 @@ def mask_text(text: str) -> str:
     for place in (*_PLACES, *_FORMS):
         text = place.sub(_hide, text)
     return text
-
-
-def mask_comment(line: str) -> str:
-    """Return a line of a file with the secrets in its comment masked."""
-    return _COMMENT.sub(lambda found: _NOTED.sub(_hide, found.group()), line)
 
 
 def list_in_variables(variables: Mapping[str, str]) -> Iterator[str]:

@@ -7,6 +7,7 @@ import signal
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from doctor_runs import doctor  # noqa: F401  # a fixture
 from fake_hosts import FakeHosts
 from fake_machine import FakeMachine
 from generated_docs import OPTION

@@ -1,85 +1,28 @@
-"""The README and the topics: short enough, without broken links, with commands that exist."""
+"""What README, pages and examples say exists and works."""
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
+from command_line import run_command
 from documented_commands import list_faults
 
-from mcp_launch.commands.help import TOPICS, read_topic
-from mcp_launch.hosts.configured import HOSTS
+from mcp_launch.launch import options, profile_file
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-FILES = [ROOT / "README.md", *sorted((ROOT / "mcp_launch" / "help").glob("*.md"))]
-
-# What a reader takes in at one sitting, code included.
-WORDS = 2000
-
-COLUMNS = 160
-
-SECTIONS = [
-    "Install",
-    "What you see",
-    "What you gain",
-    "Daily commands",
-    "Hosts",
-    "Limits",
-    "Remove it",
-    "Read more",
-]
-
-GENERATED = re.compile(r"^<!-- [^\n]*made by.*?^<!-- until here -->$", re.MULTILINE | re.DOTALL)
+README = ROOT / "README.md"
+HELP = ROOT / "mcp_launch" / "help"
+FILES = [README, *sorted(HELP.glob("*.md"))]
 
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
 
-def test_the_readme_is_short() -> None:
-    assert len(README.split()) <= WORDS
-
-
-def test_the_readme_says_first_what_it_is_for_and_how_to_see_it() -> None:
-    first, second, *_ = re.findall(r"^```sh\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-
-    assert first.endswith("mcp-launch demo\n")
-    assert second.endswith("pytest\n")
-    assert re.findall(r"^## (.*)$", README, re.MULTILINE) == SECTIONS
-
-
-def test_the_readme_leads_to_every_topic() -> None:
-    assert [topic for topic in TOPICS if f"mcp_launch/help/{topic}.md" not in README] == []
-
-
-def test_the_readme_names_every_host_and_the_versions_in_the_tests() -> None:
-    versions = tomllib.loads((ROOT / "tests/hosts/versions.toml").read_text(encoding="utf-8"))
-    no_hosts = {"everything", "node", "chromium", "vscode"}  # of VS Code, its own version is named
-    tested = [pin["version"] for name, pin in versions.items() if name not in no_hosts]
-
-    hosts = README.partition("## Hosts")[2].partition("\n## ")[0]
-    assert [host.title for host in HOSTS.values() if host.title not in hosts] == []
-    assert [version for version in tested if version not in hosts] == []
-
-
-def test_the_figures_in_the_readme_are_measured_ones() -> None:
-    gains = README.partition("## What you gain")[2].partition("\n## ")[0]
-
-    for figure in re.findall(r"\d+(?:\.\d+)? %", gains):
-        assert f"| {figure} |" in read_topic("figures")
-
-
 @each_file
-def test_lines_are_short(path: Path) -> None:
-    lines = path.read_text(encoding="utf-8").splitlines()
-
-    # The rows of a table cannot be broken.
-    assert [line for line in lines if len(line) > COLUMNS and not line.startswith("| ")] == []
-
-
-@each_file
-def test_every_command_exists(path: Path) -> None:
+def test_every_command_option_and_code_exists(path: Path) -> None:
     assert list_faults(path.read_text(encoding="utf-8")) == []
 
 
@@ -105,20 +48,74 @@ def name_anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-@pytest.mark.parametrize("topic", TOPICS)
-def test_code_fits_a_small_terminal(topic: str) -> None:
-    # What is generated is as wide as its command makes it.
-    text = GENERATED.sub("", read_topic(topic))
-    blocks = re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    lines = [line for block in blocks for line in block.splitlines()]
-    lines += [line[4:] for line in text.splitlines() if line.startswith("    ")]
+def test_the_readme_leads_to_every_page() -> None:
+    linked = re.findall(r"mcp_launch/help/(\w+)\.md", README.read_text(encoding="utf-8"))
 
-    assert [line for line in lines if len(line) > 76] == []
+    assert set(linked) == {path.stem for path in HELP.iterdir()}
 
 
-@pytest.mark.parametrize("topic", TOPICS)
-def test_every_character_can_be_shown_in_ascii(topic: str) -> None:
-    """Where a terminal shows only ASCII, these have a replacement."""
-    text = GENERATED.sub("", read_topic(topic))
+def test_the_page_about_options_has_every_option_and_source() -> None:
+    page = (HELP / "options.md").read_text(encoding="utf-8")
 
-    assert {one for one in text if not one.isascii()} <= set("→←…–—•“”‘’")  # noqa: RUF001  # meant
+    named = [*options.TAKE_A_VALUE, *options.SWITCHES, *options.SOURCES]
+    assert [name for name in named if not re.search(rf"`{name}[` ]", page)] == []
+
+
+def test_the_page_about_profiles_has_every_key() -> None:
+    page = (HELP / "profiles.md").read_text(encoding="utf-8")
+
+    assert [key for key in profile_file.KEYS if f"`{key}`" not in page] == []
+
+
+def test_the_page_about_hosts_shows_the_releases_that_the_tests_run() -> None:
+    pins = tomllib.loads((ROOT / "tests/hosts/versions.toml").read_text(encoding="utf-8"))
+    shown = run_command("help", "hosts").stdout
+
+    for name in ("codex", "claude", "goose", "copilot", "opencode", "qwen", "kimi", "vscode"):
+        assert f" | {pins[name]['version']} | measured | " in shown
+
+
+# Where each example belongs, and for each of its servers the directory in the project and the
+# variables that it then gets.
+EXAMPLES: dict[str, tuple[str, dict[str, tuple[str, set[str]]]]] = {
+    "claude.mcp.json": ("project/.mcp.json", {"docs": ("part", set()), "worktree": ("", set())}),
+    "codex.toml": (
+        "home/.codex/config.toml",
+        {
+            "docs": ("part", set()),
+            "audit": ("part", {"AUDIT_THREAD", "AUDIT_KEY"}),
+            "browser": ("part", set()),
+        },
+    ),
+    "profile.toml": (
+        "home/.config/mcp-launch/config.toml",
+        {"audit": ("", {"AUDIT_URL", "AUDIT_ROOT", "AUDIT_KEY"})},
+    ),
+    "vscode.jsonc": ("project/.vscode/mcp.json", {"docs": ("part", {"OTHER"})}),
+}
+
+
+@pytest.mark.parametrize("name", [path.name for path in sorted((ROOT / "configs").iterdir())])
+def test_an_example_gives_its_servers_what_it_says(
+    name: str, tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where, servers = EXAMPLES[name]
+    write(tmp_path / where, (ROOT / "configs" / name).read_text(encoding="utf-8"), 0o600)
+    for file in (".env", ".env.audit"):
+        write(project / "part" / file, "AUDIT_KEY=k\nKEY=k\n")
+    for program in ("npx", "uvx", "audit-server"):
+        write(tmp_path / "bin" / program, "#!/bin/sh\n", 0o755)
+    monkeypatch.chdir(project / "part")
+
+    for server, (place, variables) in servers.items():
+        done = run_command("env", server, "-v", "--json", PATH=f"{tmp_path}/bin", OTHER="o")
+        shown = json.loads(done.stdout)
+        assert (done.returncode, shown["problems"]) == (0, [])
+        assert shown["frame"]["cwd"]["value"] == str(project / place).rstrip("/")
+        assert variables <= {one["name"] for one in shown["variables"]}
+
+
+def write(path: Path, text: str, mode: int = 0o644) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(mode)

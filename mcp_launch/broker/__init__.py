@@ -43,7 +43,6 @@ class Broker(Isolation):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._is_strict = settings.stdout == "strict"
         self._may_stay = settings.on_failure != "error"
 
     def connect(self, name: str) -> None:
@@ -187,7 +186,7 @@ class Broker(Isolation):
             self._extend_grace()
         self._is_reading = True
         may_be_refused = self._may_stay and not self._first(backend).handshake.is_over
-        if self._is_strict or may_be_refused or self.failure is not None:
+        if may_be_refused or self.failure is not None:
             passed = self._sort(backend, data)
         else:
             passed = backend.lines.feed(data)

@@ -257,8 +257,8 @@ class Absence(ServerMessages):
     ) -> None:
         """Have the host answered from memory if the server takes long to answer its greeting."""
         is_greeting = said["method"] in GREETINGS and not connection.handshake.is_over
-        is_plain = len(backend.connections) == 1 and not connection.batches
-        if not self.settings.answers_from_memory or not is_greeting or not is_plain:
+        is_only = len(backend.connections) == 1
+        if not self.settings.answers_from_memory or not is_greeting or not is_only:
             return
         if not backend.is_successor and self._recall(connection, said, line):
             connection.greeting_key = protocol.spell(said["id"])

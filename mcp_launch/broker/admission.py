@@ -18,11 +18,13 @@ from mcp_launch.broker.routing import (
     CHATTER,
     OF_NO_SESSION,
     TASKS,
+    UNNAMED,
     Binding,
     NotAdmitted,
     Rule,
     Served,
     bind_by_call,
+    isolates,
     rebind_context,
     route,
     route_place,
@@ -85,12 +87,14 @@ class Admission:
 
     def read_caller(self, method: Json, meta: Json) -> Caller | None:
         """Return the caller that a request or the host's record names, if any."""
-        callers = self._callers
-        if method in ACTING or (callers.is_in_request and isinstance(meta, dict)):
-            # What concerns the host, or a request that was judged before, is nobody's call.
-            is_named = method not in OF_NO_SESSION
-            return callers.read(meta if isinstance(meta, dict) else {}) if is_named else None
-        return None
+        callers, found = self._callers, None
+        # What concerns the host, or a request that was judged before, is nobody's call.
+        if method not in OF_NO_SESSION and (
+            method in ACTING or (callers.is_in_request and isinstance(meta, dict))
+        ):
+            found = callers.read(meta if isinstance(meta, dict) else {})
+        is_unnamed = found is None and method == "tools/call" and self._rule.knows_unnamed
+        return UNNAMED if is_unnamed else found
 
     def choose_backend(
         self, backends: Sequence[SomeCandidate], said: Message
@@ -124,6 +128,7 @@ class Admission:
         `is_only_choice`: no other server can be opened, so this one is restarted instead.
         """
         served, origins = backend.served, self._callers.origins
+        caller = self._name_nobody(served, caller)
         claimed = served.bound
         if caller is not None:
             claimed = bind_by_call(claimed, caller, origins[1] if caller[1] else origins[0])
@@ -155,6 +160,13 @@ class Admission:
             context = self._confirm_place(context, caller)
         self.place = place
         return Admitted(Served(context, claimed, served.plan))
+
+    def _name_nobody(self, served: Served, caller: Caller | None) -> Caller | None:
+        """Return the caller; None for a call without a session if one server serves them all."""
+        if caller is not UNNAMED or isolates(served, self._rule):
+            return caller
+        self.known = caller
+        return None
 
     def _note_move(self, backend: Candidate) -> None:
         """Note that a server is to be started in its session's directory instead of the host's."""

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from mcp_launch.broker.routing import Served
     from mcp_launch.errors import LaunchError
     from mcp_launch.protocol.framing import StdoutGuard
-    from mcp_launch.protocol.json_text import Json, Message
+    from mcp_launch.protocol.json_text import Message
     from mcp_launch.protocol.requests import Handshake, Ticket
 
     State = Literal[
@@ -145,11 +145,6 @@ class Backend(Waiting):
     def is_ready(self) -> bool:
         """Whether the server takes requests now."""
         return self.state == "ready"
-
-    @property
-    def is_starting(self) -> bool:
-        """Whether the first server is being started, and memory does not stand in for it."""
-        return self.state == "starting" and not self.generation and not self.is_waking
 
     @property
     def is_replacing(self) -> bool:
@@ -267,7 +262,6 @@ class Backend(Waiting):
             or requests.has_renamed
             or bool(self.expired)
         )
-        self.lines.holds_noise = self.has_neighbours
 
     # Replacement
 
@@ -388,15 +382,3 @@ class Backend(Waiting):
         for known, ticket in self.requests.open.items():
             if ticket.method == "tools/call":
                 yield known, ticket
-
-    def may_get_batch(self, messages: list[Json]) -> bool:
-        """Return whether a batch may pass as it is: its ids, and those it answers, are known."""
-        dicts = [one for one in messages if isinstance(one, dict)]
-        requests = [one for one in dicts if protocol.is_request(one)]
-        keys = {protocol.spell(one["id"]) for one in requests}
-        is_unique = len(keys) == len(requests) and keys.isdisjoint(self.requests.open)
-        has_answers = self.is_one_of_many and any(protocol.is_answer(one) for one in dicts)
-        # A cancellation concerns a request that is open here, or at another server.
-        cancels = any(one.get("method") == "notifications/cancelled" for one in dicts)
-        is_only_one = not self.is_shared and not self.has_neighbours
-        return is_unique and not has_answers and not cancels and is_only_one

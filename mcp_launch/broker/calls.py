@@ -132,7 +132,7 @@ class Calls(Parties):
         if key in connection.calls:
             outcome = outcome if line else CANCELLED
             self.finish_call(connection, key, outcome, len(line), reason)
-        self.send_own(connection, connection.collect(key, line))
+        self.send_own(connection, line)
 
     # From arrival to answer
 
@@ -302,8 +302,6 @@ class Calls(Parties):
 def judge_answer(line: bytes) -> str:
     """Return the outcome of a call by its server's answer."""
     said = protocol.look(line)
-    if isinstance(said, list) or said is None:
-        return OK
     if protocol.get_member(said, "error") is not None:
         return PROTOCOL_ERROR
     return TOOL_ERROR if protocol.get_member(said, "result", "isError") is True else OK

@@ -317,7 +317,6 @@ class Settings:
         mask: Callable[[str], str] = str,
         restart: str = "on",
         is_shared: bool = False,
-        stdout: str = "auto",
         cwd: str = "session",
         moves_unannounced: bool = False,
         is_host_directory: bool = False,
@@ -354,7 +353,6 @@ class Settings:
         self.mask = mask  # hides secrets in a text
         self.restart = restart
         self.is_shared = is_shared  # other launches use the same servers
-        self.stdout = stdout
         self.cwd = cwd
         self.moves_unannounced = moves_unannounced
         self.is_host_directory = is_host_directory  # a server starts where its host runs

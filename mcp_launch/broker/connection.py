@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from mcp_launch import protocol
 from mcp_launch.broker.commands import Note, ResumeHost, SendToHost, WriteLease
-from mcp_launch.broker.routing import ACTING
 from mcp_launch.protocol.framing import HostLines
 from mcp_launch.protocol.requests import CallPattern, Handshake
 from mcp_launch.values import DECISION
@@ -14,32 +13,13 @@ if TYPE_CHECKING:
     from mcp_launch.broker.backend import Backend
     from mcp_launch.broker.commands import Command, Settings
     from mcp_launch.broker.routing import FollowedCall
-    from mcp_launch.protocol.json_text import Json, Message
+    from mcp_launch.protocol.json_text import Message
     from mcp_launch.protocol.memory import Remembered
 
 # How many refused calls to remember, in case the host cancels one.
 _REFUSED_LIMIT = 64
 
 _SCHEME = "file://"
-
-
-class Batch:
-    """Requests that a host sent as one array, so that it gets one array of answers."""
-
-    __slots__ = ("_answers", "is_whole", "keys")
-
-    def __init__(self, keys: set[bytes], *, is_whole: bool) -> None:
-        self.keys = keys  # of the requests that were not answered yet
-        self.is_whole = is_whole  # a server got the array, and is expected to answer with one
-        self._answers: list[bytes] = []
-
-    def add(self, key: bytes, answer: bytes) -> bytes:
-        """Note an answer, or that there will be none; return all of them with the last."""
-        self.keys.discard(key)
-        if answer:
-            self._answers.append(answer.strip())
-        is_complete = self._answers and not self.keys
-        return b"[%b]\n" % b",".join(self._answers) if is_complete else b""
 
 
 class ServerRequest:
@@ -75,35 +55,12 @@ class HostConnection:
         self.input_has_ended = False
         self.input_is_lost = False  # the server no longer reads it
         self.reader_is_lost = False
-        self.batches: dict[bytes, Batch] = {}  # by the spelt ids of their open requests
         self._refused: dict[bytes, None] = {}
         self.calls: dict[bytes, FollowedCall] = {}  # by the spelt ids of open calls
         self.client = ""  # the kind of client that the host is
         self.memories: dict[str, Remembered] = {}  # what servers answer, by client
         self.greeting_key = b""  # the spelt id of a greeting that memory may answer soon
         self.discovery_was_refused = False  # from memory, although a server got it
-
-    def open_batch(self, messages: list[Json], *, is_whole: bool) -> None:
-        """Note that these were sent as one array."""
-        requests = [one for one in messages if isinstance(one, dict) and protocol.is_request(one)]
-        keys = {protocol.spell(one["id"]) for one in requests} - self.batches.keys()
-        self.batches |= dict.fromkeys(keys, Batch(keys, is_whole=is_whole))
-
-    def collect(self, key: bytes, answer: bytes) -> bytes:
-        """Return what to send now: an answer in a batch waits for the others."""
-        batch = self.batches.pop(key, None)
-        return answer if batch is None else batch.add(key, answer)
-
-    def collect_from_server(self, key: bytes, answer: bytes) -> bytes:
-        """Return the same for an answer of a server, which may answer an array one by one."""
-        if key in self.batches and self.batches[key].is_whole:
-            self.close_batch(key)
-        return self.collect(key, answer)
-
-    def close_batch(self, key: bytes) -> None:
-        """Note that a server answers a batch itself."""
-        for one in [*self.batches[key].keys] if key in self.batches else []:
-            del self.batches[one]
 
     def remember_refusal(self, key: bytes) -> None:
         """Remember a refused call: the host may still cancel it."""
@@ -167,19 +124,6 @@ class HostConnection:
         self.roots = [_decode_path(path) for path in paths if path.startswith("/")]
 
 
-def must_be_judged(said: Json) -> bool:
-    """Return whether a message acts for a session, so that it must not pass unchecked."""
-    if not isinstance(said, dict):
-        return False
-    has_meta = protocol.get_member(said, "params", "_meta") is not None
-    return str(said.get("method")) in ACTING or has_meta
-
-
-def is_unreadable(said: Json, part: bytes) -> bool:
-    """Return whether another reader may find a message in a part that is none to us."""
-    return (said is None or isinstance(said, list)) and protocol.may_hide_a_message(part)
-
-
 def may_follow_input(line: bytes) -> bool:
     """Return whether a host that has closed its end may get a line: an answer, or progress."""
     said = protocol.look(line) if b'"method"' in line else None
@@ -237,14 +181,6 @@ class Parties:
         if connection.name not in backend.connections:
             backend.connections.append(connection.name)
             backend.wait_as_needed()
-
-    def requeue(self, backend: Backend, unread: bytes) -> None:
-        """Keep what a server has not read for the next one, which gets a batch in parts."""
-        backend.requeue(unread)
-        for batches in [one.batches for one in self.connections.values()]:
-            for one in backend.queue if batches else []:
-                if batch := batches.get(one.key or b""):
-                    batch.is_whole = False
 
     def resume_hosts(self, backend: Backend) -> None:
         """Read again from hosts that had to wait because too much was kept for a server."""

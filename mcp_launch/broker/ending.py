@@ -119,17 +119,13 @@ class Endings(HostRequests):
         connection = self._first(backend)
         is_heard = not (self.signalled or self.host_is_lost or connection.reader_is_lost)
         if connection.handshake.is_over and is_heard:
-            self.requeue(backend, unread)
+            backend.requeue(unread)
             self._answer_everything(backend, what_happened)
 
     def answer_with_failure(self, connection: HostConnection, line: bytes) -> None:
         """Answer a request with the reason why there is no server."""
-        said = protocol.look(line)
-        if isinstance(said, list):
-            connection.open_batch(said, is_whole=False)
-            for one, part in zip(said, json_edit.list_elements(line), strict=True):
-                if isinstance(one, dict):
-                    self.answer_with_failure(connection, part)
+        if isinstance(protocol.look(line), list):
+            self.send_to_host(connection, self.refuse_batch())
             return
         request, error = protocol.read_request(line), self.failure
         if request is None or error is None:
@@ -150,7 +146,7 @@ class Endings(HostRequests):
             self._failure_was_sent = True
             self.finish_call(connection, key, DIED, len(answer), error.problem)
             self.out.append(SetTimer("linger", _HANG_UP_GRACE))
-        self.send_to_host(connection, connection.collect(key, answer))
+        self.send_to_host(connection, answer)
 
     def _answer_as_server(
         self, connection: HostConnection, key: bytes, line: bytes, error: LaunchError
@@ -165,7 +161,7 @@ class Endings(HostRequests):
             server, is_listed = self.settings.server, self.settings.on_failure == "tool"
             answer = error_tool.answer_as_server(line, server, error, is_listed=is_listed)
             self.finish_call(connection, key, DIED, len(answer), error.problem)
-        self.send_to_host(connection, connection.collect(key, answer))
+        self.send_to_host(connection, answer)
 
     def end_if_drained(self, backend: Backend) -> None:
         """End a server that will be replaced, if it has finished its requests."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from mcp_launch import protocol
 from mcp_launch.broker.admission import Roots
 from mcp_launch.broker.commands import SendToServer, WriteLease
-from mcp_launch.broker.connection import is_unreadable, must_be_judged
 from mcp_launch.broker.routing import CHATTER, KEY, Call, NotAdmitted
 from mcp_launch.broker.waiting import WaitingLine
 from mcp_launch.protocol import json_edit
@@ -36,6 +35,11 @@ _NOTEWORTHY = {
     "resources/subscribe",
     "resources/unsubscribe",
 }
+
+_BATCH = (
+    "not delivered: this line is an array (a JSON-RPC batch), which MCP removed in 2025-06-18 "
+    "— fix: send each message on a line of its own"
+)
 
 # Stands for a call that matches the pattern of an earlier one, and need not be parsed.
 CALL: Message = {"method": "tools/call"}
@@ -77,26 +81,38 @@ class HostRequests(Roots):
         if line.__class__ is not protocol.LongLine:  # else it has waited, and was prepared before
             is_split = line.find(b"\r") >= 0 and protocol.has_stray_return(line)
             if is_split and protocol.may_hide_a_message(line):
-                joined = json_edit.join_line(line)
-                line = joined if json_edit.list_values(joined) else line
+                line = json_edit.join_line(line)
             if len(line) > protocol.LONG_LINE:
                 line = protocol.shorten(line)
-        # Without this word there is no method, unless a letter of it is escaped.
-        if line.find(b'"method"') < 0 and protocol.has_no_method(line):
-            self._take_answer(connection, line)
-            return
         said = protocol.look(line)
-        if isinstance(said, dict) and (fault := self._find_fault(said, line)):
+        if isinstance(said, list):
+            self.send_own(connection, self.refuse_batch())
+        # Without this word there is no method, unless a letter of it is escaped.
+        elif line.find(b'"method"') < 0 and protocol.has_no_method(line):
+            self._take_answer(connection, said, line)
+        elif not isinstance(said, dict):
+            self._take_unreadable(connection, line)
+        elif fault := self._find_fault(said, line):
             text = f"[mcp-launch] not delivered: members of this message are {fault}"
             raw_id = json_edit.read_raw(line, "id")
             error = protocol.make_error(raw_id, protocol.INVALID_REQUEST, text)
             self.answer(connection, protocol.spell(said.get("id")), error)
-        elif not isinstance(said, dict):
-            self._take_batch(connection, said, line)
         elif isinstance(said.get("method"), str):
             self._take_request(connection, said, line)
         else:
-            self._take_answer(connection, line)
+            self._take_answer(connection, said, line)
+
+    def refuse_batch(self) -> bytes:
+        """Return the answer to an array, which only protocol version 2025-03-26 allowed."""
+        self.note(f"refused: {_BATCH}", REFUSAL)
+        return protocol.make_error(b"null", protocol.INVALID_REQUEST, f"[mcp-launch] {_BATCH}")
+
+    def _take_unreadable(self, connection: HostConnection, line: bytes) -> None:
+        if protocol.may_hide_a_message(line):
+            text = "[mcp-launch] not delivered: this line cannot be read as JSON"
+            self.send_own(connection, protocol.make_error(b"null", protocol.PARSE_ERROR, text))
+        else:
+            self.pass_on(connection, line)
 
     def refuse_cut_line(self, connection: HostConnection, line: CutLine) -> None:
         """Refuse a line that was too long to be kept."""
@@ -133,49 +149,12 @@ class HostRequests(Roots):
         else:
             backend.keep(connection.name, None, data)
 
-    def _take_batch(self, connection: HostConnection, said: Json, line: bytes) -> None:
-        """Handle a batch (2025-03-26), several messages on one line, or no message at all."""
-        parts = json_edit.list_elements(line) if said is not None else json_edit.list_values(line)
-        messages = [protocol.look(part) for part in parts]
-        if not parts and protocol.may_hide_a_message(line):
-            text = "[mcp-launch] not delivered: this line cannot be read as JSON"
-            self.send_own(connection, protocol.make_error(b"null", protocol.PARSE_ERROR, text))
-            return
-        backend = self._find_backend(connection)
-        self.add_connection(backend, connection)
-        pairs = list(zip(messages, parts, strict=True))
-        is_judged = any(must_be_judged(one) or is_unreadable(one, part) for one, part in pairs)
-        is_judged |= not backend.may_get_batch(messages)
-        is_judged |= self._tools is not None  # it may hide a call, or ask for tools
-        if not is_judged and backend.is_starting:
-            self.pass_on(connection, line)
-        elif is_judged or not backend.is_ready:
-            if isinstance(said, list):
-                connection.open_batch(messages, is_whole=False)
-            for one, part in pairs:
-                if isinstance(one, list) and protocol.may_hide_a_message(part):
-                    text = "[mcp-launch] not delivered: a batch cannot contain another one"
-                    error = protocol.make_error(b"null", protocol.INVALID_REQUEST, text)
-                    self.send_own(connection, error)
-                else:
-                    self.take_line(connection, part)  # a call is judged, and waits, as usual
-            if not parts:
-                self.pass_on(connection, line)
-        else:
-            connection.open_batch(messages, is_whole=True)
-            for one, part in pairs:
-                if isinstance(one, dict) and protocol.is_request(one):
-                    key = protocol.spell(one["id"])
-                    ticket = Ticket(connection.name, key, str(one["method"]), part, is_noted=True)
-                    backend.requests.send(ticket, one, part, is_shared=False)
-            self.pass_on(connection, line)
-
-    def _take_answer(self, connection: HostConnection, line: bytes) -> None:
+    def _take_answer(self, connection: HostConnection, said: Json, line: bytes) -> None:
         backend = self._find_backend(connection)
         is_awaited = connection.server_requests or connection.roots_key or backend.is_one_of_many
         # It may answer a request of ours that is no longer open.
-        said = protocol.look(line) if is_awaited or b'"mcp-launch/' in line else None
-        if not isinstance(said, dict) or not protocol.is_answer(said):
+        is_awaited = is_awaited or b'"mcp-launch/' in line
+        if not is_awaited or not isinstance(said, dict) or not protocol.is_answer(said):
             self.pass_on(connection, line)
             return
         key = protocol.spell(said["id"])
@@ -204,12 +183,11 @@ class HostRequests(Roots):
     ) -> None:
         """Handle a message with a method; with `meta_at`, a call that matches the pattern."""
         is_call = said["method"] == "tools/call"
-        followed = None
-        if is_call and self.follows_calls:
-            key = connection.pattern.key if meta_at else protocol.read_id(said)
-            if key is not None:
-                followed = self.follow_call(connection, key, line)
-                followed.said = None if meta_at else said
+        pattern, followed = connection.pattern, None
+        key = pattern.key if meta_at else protocol.read_id(said)
+        if is_call and key is not None and self.follows_calls:
+            followed = self.follow_call(connection, key, line)
+            followed.said = None if meta_at else said
         if is_call and self._tools is not None and not self._may_call(connection, said, line):
             return
         if connection.backend and len(self.backends) == 1:
@@ -223,11 +201,11 @@ class HostRequests(Roots):
         is_doubtful = is_call and (connection.roots_are_due or backend.gone_tools)
         if is_doubtful and self._stop_call(connection, backend, line):
             return
-        admission, pattern = self._admission, connection.pattern
+        admission = self._admission
         if meta_at:
-            key, meta, caller = pattern.key, pattern.meta, pattern.caller
+            meta, caller = pattern.meta, pattern.caller
         else:
-            key, params = protocol.read_id(said), said.get("params")
+            params = said.get("params")
             meta = params.get("_meta") if isinstance(params, dict) else None
             caller = admission.read_caller(said["method"], meta)
         # A request from the same caller as the last one need not be judged again.
@@ -277,7 +255,7 @@ class HostRequests(Roots):
         method: str = said["method"]  # type: ignore[assignment]  # checked in `take_line`
         handshake = connection.handshake
         is_greeting = not handshake.is_over or method == "initialize"
-        is_noted = is_greeting or method in _NOTEWORTHY or key in connection.batches
+        is_noted = is_greeting or method in _NOTEWORTHY
         ticket = Ticket(connection.name, key, method, line, is_noted=is_noted)
         is_shared = backend.is_shared
         if is_shared or is_noted or key in backend.requests.open:

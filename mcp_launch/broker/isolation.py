@@ -40,7 +40,6 @@ class Isolation(Restart):
             self._divert,
             self._note_message,
             self._note_long_message,
-            is_off=self.settings.stdout == "off",
         )
         has_neighbours = len(self.backends) > 1
         for each in self.backends.values():
@@ -95,7 +94,6 @@ class Isolation(Restart):
     def _open_beside(self, first: Backend) -> Backend:
         for each in self.backends.values():  # the next line may be another server's
             self._end_unfinished_line(each)
-            self.send_to_host(self._first(each), each.lines.break_noise())
         served = self._first_served or first.served
         backend = self.open_backend(f"server-{len(self.backends) + 1}", served)
         backend.is_sessions_own = True
@@ -163,7 +161,7 @@ class Isolation(Restart):
             backend.exit_code = None  # not our own: we go on
         self.note(f"the server {what_happened}", DECISION if is_over else FAILURE)
         self._admission.known = None  # the next call must be checked
-        self.requeue(backend, unread)
+        backend.requeue(unread)
         self._close_open_requests(backend, what_happened)
         self._start_again_for_waiting(backend, what_happened)
         self.resume_hosts(backend)

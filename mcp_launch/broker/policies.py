@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     # Returns the real path of a path as seen from a directory; empty if each process has its own.
     Resolve = Callable[[str, str], str]
 
-    # What is demanded of an argument: `inside` and perhaps `default`, `value`, or `remove`.
+    # What is demanded of an argument: `inside` or `value`.
     Pin = Mapping[str, Any]
 
 _NULL = b"null"
@@ -47,19 +47,16 @@ _VARIABLE = r"\$(?:(\w+)|\{(\w+)\})"
 
 
 def make_policies(
-    layers: list[dict[str, Any]], server: str, home: str, resolve: Resolve
+    wanted: dict[str, Any], server: str, home: str, resolve: Resolve
 ) -> tuple[ToolPolicy, tuple[Policy, ...]]:
-    """Return the policies of profiles, the user's file first: each file's has to be passed.
+    """Return the policies of a profile.
 
     The first decides which tools there are, and refuses messages that others would misread. The
-    others change arguments. The user's is the last of them, so that no project's undoes it.
+    second, if there is one, checks and changes arguments.
     """
-    globs = [layer["tools"] for layer in layers if layer["tools"] is not None]
-    pinned = [layer for layer in layers if layer["arguments"] or layer["arguments_of"]]
-    return ToolPolicy(globs), tuple(
-        PinnedArguments(server, layer["arguments"], layer["arguments_of"], home, resolve)
-        for layer in reversed(pinned)
-    )
+    pins, of_tools = wanted["arguments"], wanted["arguments_of"]
+    pinned = PinnedArguments(server, pins, of_tools, home, resolve)
+    return ToolPolicy(wanted["tools"]), (pinned,) if pins or of_tools else ()
 
 
 class ToolPolicy:
@@ -68,15 +65,14 @@ class ToolPolicy:
     Refuses every message with two members of one name: a server may read the one that we do not.
     """
 
-    def __init__(self, layers: list[dict[str, list[str]]]) -> None:
-        self._layers = layers  # patterns to allow (if there are none: all) and to deny
+    def __init__(self, globs: Mapping[str, list[str]]) -> None:
+        self._globs = globs  # patterns to allow (if there are none: all) and to deny
 
     def allows(self, name: str) -> bool:
         """Return whether the host may know a tool."""
+        allowed, denied = self._globs.get("allow", ["*"]), self._globs.get("deny", [])
         return all(
-            _matches(one, layer.get("allow", ["*"])) and not _matches(one, layer.get("deny", []))
-            for layer in self._layers
-            for one in _list_readings(name)
+            _matches(one, allowed) and not _matches(one, denied) for one in _list_readings(name)
         )
 
     @staticmethod
@@ -107,7 +103,7 @@ class ToolPolicy:
 
     def filter(self, line: bytes) -> bytes:
         """Return an answer to `tools/list` without the tools that are hidden."""
-        if not self._layers:
+        if not self._globs:
             return line
         # Not by way of the parsed answer, which lacks tools that are nested too deeply.
         written = json_edit.list_elements(json_edit.read_raw(line, "result", "tools"))
@@ -123,7 +119,7 @@ class ToolPolicy:
 
 
 class PinnedArguments:
-    """Sets, removes or checks arguments of calls."""
+    """Sets or checks arguments of calls."""
 
     def __init__(
         self,
@@ -141,8 +137,7 @@ class PinnedArguments:
 
     def review(self, call: Call) -> bytes | NotAdmitted:
         """Return the call's line with its arguments as they have to be, or why it is refused."""
-        # Another file's policies may have changed it.
-        message = protocol.look_message(call.line) if call.changed else call.parse()
+        message = call.parse()
         params = message.get("params") if isinstance(message, dict) else None
         tool, given = (protocol.get_member(params, name) for name in _NAMED)
         pins = self._find_pins(tool) if isinstance(tool, str) else {}
@@ -169,7 +164,7 @@ class PinnedArguments:
                 changed.append(name)
         if not changed:
             return call.line
-        call.changed += tuple(changed)
+        call.changed = tuple(changed)
         return json_edit.put(call.line, _write_members(written), "params", "arguments")
 
     def _find_pins(self, tool: str) -> dict[str, Pin]:
@@ -180,9 +175,9 @@ class PinnedArguments:
         return pins
 
     def _apply(self, call: Call, tool: str, name: str, pin: Pin, value: Json) -> Json | NotAdmitted:
-        """Return the value that an argument has to have; None: it has to be absent."""
+        """Return the value that an argument has to have; None: it is absent, and may be."""
         if "inside" not in pin:
-            return pin.get("value")
+            return pin["value"]  # type: ignore[no-any-return]  # as TOML has it
         context = call.served.context
         context = context.at(call.place) if call.place else context
         root = self._find_directory(context, pin["inside"])
@@ -190,8 +185,7 @@ class PinnedArguments:
             why = "cannot be checked: the session's project is not known"
             return self._refuse_path(tool, name, why)
         if value is None:
-            default = pin.get("default")
-            return self._find_directory(context, default) if default else None
+            return None
         session = context.place.value
         paths = value if isinstance(value, list) else [value]
         real_root = self._resolve(root, session)
@@ -309,10 +303,8 @@ def _read_members(line: bytes) -> dict[str, bytes]:
 
 
 def _set_member(written: dict[str, bytes], name: str, wanted: Json) -> bool:
-    """Set an argument, or remove it; return whether that has changed anything."""
-    before = written.pop(name, None)
-    if wanted is None:
-        return before is not None
+    """Set an argument; return whether that has changed anything."""
+    before = written.get(name)
     written[name] = json_text.encode(wanted).encode()
     return written[name] != before
 

@@ -61,7 +61,7 @@ class Replacement(Rest):
     def _stay_absent(self, backend: Backend, unread: bytes, stderr_end: bytes) -> None:
         """Go on without a server: it rests, or could not be started for a request."""
         code, backend.exit_code = backend.exit_code or 0, None
-        self.requeue(backend, unread)
+        backend.requeue(unread)
         if backend.is_waking:
             self.fail_to_wake(backend, self._explain_failed_wake(backend, code, stderr_end))
         else:
@@ -87,7 +87,7 @@ class Replacement(Rest):
         """Start the next server, now that the last one is gone; False if none is started."""
         connection = self._first(backend)
         if connection.input_is_lost:
-            self.requeue(backend, unread)
+            backend.requeue(unread)
             self._answer_everything(backend, what_happened)
             return False  # the host's messages could not reach another server
         is_planned = state in {"draining", "ending"}
@@ -99,7 +99,7 @@ class Replacement(Rest):
         is_over = self.has_no_more_input(backend)
         kind = DECISION if is_over or backend.restart else FAILURE
         self.note(f"the server {what_happened}", RESTART if backend.next_served else kind)
-        self.requeue(backend, unread)
+        backend.requeue(unread)
         has_ended_well = is_over and not backend.list_waiting()
         # The call of another session may have killed a server that several share.
         is_bystander = self.settings.is_shared and self._is_idle(backend)
@@ -136,7 +136,7 @@ class Replacement(Rest):
             return False
         if not is_first and not self.settings.is_shared:
             return False
-        self.requeue(backend, unread)  # what it has not read cannot have killed it
+        backend.requeue(unread)  # what it has not read cannot have killed it
         # Notifications mean nothing before `initialize`.
         backend.queue = backend.list_waiting()
         unread_keys = {one.key or b"" for one in backend.queue}
@@ -188,7 +188,7 @@ class Replacement(Rest):
         if served is None:
             return False
         self.note(f"the server {what_happened} in {place}: another starts where its host runs")
-        self.requeue(backend, unread)
+        backend.requeue(unread)
         backend.next_served = served
         self._start_next(backend)
         return True

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 class Rule:
     """What decides about a request if every server serves another session."""
 
-    __slots__ = ("carries", "may_stay", "on_change", "place_action")
+    __slots__ = ("carries", "knows_unnamed", "may_stay", "on_change", "place_action")
 
     def __init__(
         self, carries: Carries, on_change: str, *, is_host_directory: bool = False
@@ -73,6 +73,8 @@ class Rule:
         self.place_action = by_default if on_change == "auto" else on_change
         # Whether a server in the host's directory is better than none: it is what the host wanted.
         self.may_stay = is_host_directory and on_change == "auto"
+        # Whether a call that names no session may have to be kept from the servers of named ones.
+        self.knows_unnamed = carries == "many sessions" and on_change in {"auto", "isolate"}
 
 
 def route(
@@ -122,6 +124,12 @@ def opens_another(on_change: str, carries: Carries, wrong: Wrong) -> bool:
     return on_change == "isolate" or (on_change == "auto" and is_wrong)
 
 
+def isolates(served: Served, rule: Rule) -> bool:
+    """Return whether each session has a server of its own, instead of one for all."""
+    wrong: Wrong = "requested" if served.plan.held.is_requested else None
+    return opens_another(rule.on_change, rule.carries, wrong)
+
+
 def route_place(*, is_elsewhere: bool, rule: Rule) -> Action:
     """Return what to do with a request whose session may work in another directory."""
     return _ACTIONS[rule.place_action] if is_elsewhere else "deliver"
@@ -149,6 +157,10 @@ def _is_unclaimed(backend: Candidate, rule: Rule) -> bool:
 def _is_same(backend: Candidate, claimed: Binding, rule: Rule) -> bool:
     bound, is_thread = backend.to_serve.bound, rule.carries == "one thread"
     return claimed.thread == bound.thread if is_thread else claimed.session == bound.session
+
+
+# The caller of a call that may be any session's: one more session, without an id.
+UNNAMED: Caller = ("", None, None)
 
 
 class Binding:
@@ -331,7 +343,7 @@ class StampIdentity:
     def review(self, call: Call) -> bytes:
         """Return the call's line with the context in it."""
         served, place = call.served, call.place
-        if call.caller is None and self._carries_many():
+        if (call.caller is None or call.caller is UNNAMED) and self._carries_many():
             served, place = self._forget_session(served), None
         if served is not self._served or place is not self._place:
             self._served, self._place = served, place

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from mcp_launch import protocol
 from mcp_launch.broker.calls import judge_long_answer
-from mcp_launch.broker.commands import SignalServer
 from mcp_launch.broker.ending import Endings
-from mcp_launch.errors import LaunchError
 from mcp_launch.protocol import json_edit
 from mcp_launch.protocol.framing import read_answered
 from mcp_launch.protocol.memory import ANNOUNCED_BY, LISTS, find_question
@@ -34,7 +32,16 @@ _UPDATED = "notifications/resources/updated"
 # Announce that a list has changed.
 _CHANGES = {f"notifications/{what}/list_changed" for what in ANNOUNCED_BY.values()}
 
-_SIGTERM = 15
+# Noted because a host may wait for an answer that it contains.
+BATCH_WAS_DROPPED = (
+    "the server wrote several messages as one array (a JSON-RPC batch), which MCP removed in "
+    "2025-06-18: the host gets none of them, and what they answer stays open"
+)
+
+
+def is_batch(line: bytes) -> bool:
+    """Return whether a line, or its beginning, looks like an array of messages."""
+    return line.lstrip().startswith(b"[") and b'"jsonrpc"' in line
 
 
 class ServerMessages(Endings):
@@ -55,18 +62,9 @@ class ServerMessages(Endings):
 
     def _divert(self, backend: Backend, line: bytes) -> None:
         backend.divert(line)
+        if is_batch(line):
+            self.note(BATCH_WAS_DROPPED)
         self.schedule_lease_write()
-        # Half a line is not noise: the server ended while writing it.
-        is_noise = not backend.output_has_ended
-        if self.settings.stdout == "strict" and self.failure is None and is_noise:
-            text = line.strip()[:200].decode(errors="replace")
-            self.failure = LaunchError(
-                f"--stdout strict: {self.settings.server} printed a line to stdout that is not a "
-                f"message: {text}",
-                fix="have the server log to stderr, or use --stdout auto",
-            )
-            self.enter("ending")
-            self.out.append(SignalServer(backend.name, _SIGTERM))
 
     def _note_message(self, backend: Backend, line: bytes, answered: bytes = b"") -> bytes:
         """Note a message from the server; return the bytes that the host gets."""
@@ -86,32 +84,7 @@ class ServerMessages(Endings):
             return self._note_request(backend, said, line)
         if isinstance(said, dict) and "id" in said:
             return self._note_answer(backend, said, line)
-        return self._note_batch(backend, said, line) if isinstance(said, list) else line
-
-    def _note_batch(self, backend: Backend, said: list[Json], line: bytes) -> bytes:
-        pairs = [
-            (one, part)
-            for one, part in zip(said, json_edit.list_elements(line), strict=True)
-            if isinstance(one, dict)
-        ]
-        has_requests = any(protocol.is_request(one) for one, _ in pairs)
-        must_change = backend.is_one_of_many and has_requests
-        must_drop = self.has_no_more_input(backend) and any("method" in one for one, _ in pairs)
-        if self._tools is not None or must_change or must_drop:
-            # Lists have to be filtered, and the ids of requests changed, each on its own.
-            return b"".join(self._note_message(backend, part) for _, part in pairs)
-        answers = [(one, part) for one, part in pairs if protocol.is_answer(one)]
-        tickets = []
-        for one, part in answers:
-            if ticket := backend.requests.close(protocol.spell(one["id"])):
-                tickets.append(ticket)
-                self.note_answer_to_call(ticket.connection, ticket.key, part)
-                self.connections[ticket.connection].close_batch(ticket.key)
-                self._note_list(backend, ticket, one, part)
-        backend.wait_as_needed()
-        if answers and not tickets and not backend.is_ready:
-            return b""  # we have answered them ourselves
-        return self._pass_to(backend, tickets[0].connection, line) if tickets else line
+        return line
 
     def _note_long_message(self, backend: Backend, head: bytes, tail: bytes, length: int) -> None:
         """Note a long line that has passed."""
@@ -120,7 +93,6 @@ class ServerMessages(Endings):
             connection = self.connections[ticket.connection]
             if ticket.key in connection.calls:
                 self.finish_call(connection, ticket.key, judge_long_answer(head, tail), length)
-            self.send_own(connection, connection.collect_from_server(ticket.key, b""))
 
     def _note_answer(self, backend: Backend, said: Message, line: bytes) -> bytes:
         key = protocol.spell(said["id"])
@@ -149,7 +121,6 @@ class ServerMessages(Endings):
         if ticket.method == "tools/list" and self._tools is not None:
             line = self._tools.filter(line)
         backend.wait_as_needed()
-        line = connection.collect_from_server(ticket.key, line)
         return self._pass_to(backend, ticket.connection, line)
 
     def _note_unexpected(self, backend: Backend, key: bytes, said: Message, line: bytes) -> bytes:
@@ -341,14 +312,12 @@ class ServerMessages(Endings):
             connection.roots_were_asked = True
         raw_id = json_edit.read_raw(line, "id")
         key = protocol.spell(said["id"])
-        is_shown = backend.lines.is_within_a_line  # so the host has its id already
-        if backend.is_one_of_many and not is_shown:
+        if backend.is_one_of_many:
             # Another server uses the same ids, and the host may still be working on one of them.
             key = protocol.spell(self.make_id())
             line = json_edit.replace(line, key, "id")
         path = ("params", "_meta", "progressToken")
-        is_renamed = len(self.backends) > 1 and not is_shown
-        token = json_edit.read_raw(line, *path) if is_renamed else b""
+        token = json_edit.read_raw(line, *path) if len(self.backends) > 1 else b""
         if token:
             line = json_edit.replace(line, key, *path)
         connection.note_server_request(backend.name, said, raw_id, key, token)

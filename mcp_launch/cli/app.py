@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 # The sections of the help text, and the order of the commands in each.
 SECTIONS = {
-    "Set up": ("wrap", "unwrap", "profile", "trust", "completion", "uninstall"),
+    "Set up": ("wrap", "unwrap", "uninstall"),
     "See what runs": ("list", "ps", "calls", "logs", "env", "export"),
     "Find out what is wrong": ("doctor", "explain"),
     "Act": ("run", "restart", "reap"),
-    "Learn": ("demo", "help", "schema"),
+    "Learn": ("demo", "schema"),
 }
 
 _EPILOG = "mcp-launch COMMAND --help shows the options of a command."
@@ -77,7 +77,7 @@ class Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401  # typer's own, or click's
         """Return the names of all commands, in the order of the sections."""
         order = [name for names in SECTIONS.values() for name in names]
-        return sorted(super().list_commands(ctx), key=order.index)
+        return sorted(super().list_commands(ctx), key=[*order, "help"].index)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002  # ditto
         """Write the sections of the help text."""
@@ -105,7 +105,6 @@ app = App(
     help="Start MCP servers in the right place, for the right session, and leave nothing behind.",
     epilog=_EPILOG,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_show_locals=False,  # the environment is among them
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -119,8 +118,8 @@ def list_command_names() -> list[str]:
     ]
 
 
-def _show_version(asked: bool) -> None:  # noqa: FBT001  # typer calls it so
-    if asked:
+def _show_version(context: typer.Context, asked: bool) -> None:  # noqa: FBT001  # typer calls it so
+    if asked and not context.resilient_parsing:  # a shell only completes the line
         say(f"mcp-launch {__version__}")
         raise typer.Exit
 

@@ -1,87 +1,69 @@
-"""What typer says of a wrong command line, in our own words: the problem and its fix."""
+"""Errors in a command line, for a person or for the host that started a faulty entry."""
 
 from __future__ import annotations
 
-import re
+import os
+import select
 from typing import Any
 
 import typer
 
-from mcp_launch.commands.usage_errors import USAGE
-from mcp_launch.errors import UsageError, suggest
+from mcp_launch import masking
+from mcp_launch.errors import LaunchError, UsageError, suggest
+from mcp_launch.launch.options import SWITCHES, TAKE_A_VALUE
+
+# The exit code for invalid command lines, and for commands that could not begin.
+USAGE = 2
 
 # Typer's class for all errors in a command line, wherever the installed version keeps it.
 BadUsage: type[Exception] = typer.BadParameter.__mro__[1]
 
-_UNKNOWN = re.compile(r"No such command '(.*?)'")
-_EXTRA = re.compile(r"unexpected extra argument\S* \((.*)\)")
+
+def check_command(arguments: list[str], commands: list[str]) -> None:
+    """Check that a command line begins with a command: an entry may lack the word `run`.
+
+    Raises:
+        UsageError: It does not.
+
+    """
+    if not arguments and os.isatty(0):
+        return  # a person, who gets the help text
+    first = arguments[0] if arguments else ""
+    name = first.partition("=")[0]
+    if name in {*TAKE_A_VALUE, *SWITCHES}:
+        command = masking.join(["mcp-launch", "run", *masking.mask(arguments)])
+        raise UsageError(f"the word run is missing before {name}", fix=f"write run: {command}")
+    if first not in commands and (first == "--" or first[:1] != "-"):
+        raise UsageError(
+            f"mcp-launch has no command {first!r}" if first else "the command is missing",
+            fix=suggest(first, commands).strip()
+            or "write before a server's command: mcp-launch run -- COMMAND (see mcp-launch --help)",
+        )
 
 
 def translate(bad: Any, command: str) -> UsageError:  # noqa: ANN401  # an instance of `BadUsage`
-    """Return our error for one of typer's, which may not know its `command`."""
-    path = bad.ctx.command_path if bad.ctx else f"mcp-launch {command}"
-    error = _explain(bad, path)
-    error.exit_code = USAGE
-    return error
-
-
-def _explain(bad: Any, path: str) -> UsageError:  # noqa: ANN401  # ditto
-    shown = f"{path} --help shows how to use it"
-    if option := getattr(bad, "option_name", ""):
-        return _explain_option(bad, path, str(option))
-    if extra := _EXTRA.search(bad.message):
-        return _explain_extra(bad, path, extra[1].split())
-    if commands := getattr(getattr(bad.ctx, "command", None), "commands", {}):
-        return _explain_command(bad, path, sorted(commands))
-    parameter = getattr(bad, "param", None)
-    name = _name(parameter) if parameter else ""
-    if not bad.message and name:
-        return UsageError(f"{path} needs {name}", fix=f"add it: {path} {name} ({shown})")
-    said = f"{bad.message[:1].lower()}{bad.message[1:]}".rstrip(".")
-    if name:
-        said = f"{name} does not take this value: {said.replace('input should', 'it should')}"
-    return UsageError(said, fix=shown)
-
-
-def _explain_option(bad: Any, path: str, option: str) -> UsageError:  # noqa: ANN401  # ditto
-    if "requires" in bad.message:
-        return UsageError(f"{option} needs a value", fix=f"{path} --help shows which")
-    if "does not take" in bad.message:
-        return UsageError(f"{option} does not take a value", fix=f"write only {option}")
-    known = [name for parameter in bad.ctx.command.params for name in parameter.opts]
-    return UsageError(
-        f"{path} has no option {option}",
-        fix=f"{suggest(option, known)}{path} --help lists the options",
-    )
-
-
-def _explain_command(bad: Any, path: str, commands: list[str]) -> UsageError:  # noqa: ANN401  # ditto
-    ways = " or ".join(f"{path} {name}" for name in commands)
-    if unknown := _UNKNOWN.search(bad.message):
+    """Return our error for one of typer's."""
+    said = bad.format_message().rstrip(".")
+    said = f"{said[:1].lower()}{said[1:]}"
+    option = getattr(bad, "option_name", "")
+    if option in {*TAKE_A_VALUE, *SWITCHES} and command == "wrap":
         return UsageError(
-            f"{path} has no command {unknown[1]!r}", fix=f"{suggest(unknown[1], commands)}{ways}"
+            f"{option} is an option of run, not of wrap",
+            fix=f"write it after --: mcp-launch wrap [SERVER...] -- {option}",
         )
-    return UsageError(f"{path} needs a command", fix=f"write {ways}")
+    path = bad.ctx.command_path if bad.ctx else f"mcp-launch {command}"
+    return UsageError(said, fix=f"{path} --help shows how to use it")
 
 
-def _explain_extra(bad: Any, path: str, words: list[str]) -> UsageError:  # noqa: ANN401  # ditto
-    from mcp_launch.commands.suggestions import list_values
+def finish(error: LaunchError, arguments: list[str], commands: list[str]) -> int:
+    """Return the exit code for an error, after answering a waiting host."""
+    is_by_person = "".join(arguments[:1]) in {*commands} - {"run"}
+    if is_by_person or isinstance(error, UsageError):
+        error.exit_code = USAGE
+    if not is_by_person and not os.isatty(0) and hasattr(select, "poll"):
+        from mcp_launch.launch import context, failed_launch
+        from mcp_launch.runtime.answer_failure import answer_failure
 
-    options = [name for parameter in bad.ctx.command.params for name in parameter.opts]
-    given = ", ".join(words)
-    hosts = {one.word for one in list_values("HOST")}
-    if "--host" in options and hosts.issuperset(words):
-        fix = f"write: {path} {' '.join(f'--host {word}' for word in words)}"
-    elif path.endswith(" doctor"):
-        rules = ",".join(f"ML:{word}" for word in words)
-        fix = f"write: {path} --select {rules} (only what concerns {given})"
-    else:
-        fix = f"leave it out; {path} --help shows how to use it"
-    return UsageError(f"{path} does not take {given}", fix=fix)
-
-
-def _name(parameter: Any) -> str:  # noqa: ANN401  # ditto
-    """Return the name of a parameter as the help text shows it."""
-    if parameter.param_type_name == "option":
-        return str(parameter.opts[0])
-    return str(parameter.metavar or parameter.name.upper())
+        found = failed_launch.reconstruct([], context.make_launch_id())
+        answer_failure(error, found=found)
+    return error.exit_code

@@ -8,36 +8,28 @@ from typing import Annotated
 import typer
 
 from mcp_launch.cli.app import app
-from mcp_launch.cli.parameters import Hosts, Json
+from mcp_launch.cli.parameters import Hosts, Json, Session, offer_servers
 
 
 @app.command("calls")
 def _calls(  # noqa: PLR0913  # one for each option
-    names: Annotated[
+    servers: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Servers, as with --server; default: all.", metavar="SERVER", show_default=False
+            help="Servers, as in docs or 'git*'; default: all.",
+            metavar="SERVER",
+            show_default=False,
+            autocompletion=offer_servers,
         ),
     ] = None,
     *,
-    servers: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--server", metavar="SERVER", help="Only this server, as in 'git*'; may be repeated."
-        ),
-    ] = None,
     tools: Annotated[
         list[str] | None,
         typer.Option(
             "--tool", metavar="TOOL", help="Only this tool, as in 'read_*'; may be repeated."
         ),
     ] = None,
-    session: Annotated[
-        str,
-        typer.Option(
-            "--session", metavar="ID", help="A session or thread, or the beginning of its id."
-        ),
-    ] = "",
+    session: Session = "",
     hosts: Hosts = None,
     failed: Annotated[
         bool, typer.Option("--failed", help="Only calls that failed or were refused.")
@@ -55,8 +47,7 @@ def _calls(  # noqa: PLR0913  # one for each option
             "-n",
             min=1,
             metavar="NUMBER",
-            help="How many rows: the last calls (default: 30, or all with --since), or the first "
-            "tools of --stats (default: all).",
+            help="How many rows; default: 30, or all with --since or --stats.",
             show_default=False,
         ),
     ] = None,
@@ -64,15 +55,6 @@ def _calls(  # noqa: PLR0913  # one for each option
     stats: Annotated[
         bool, typer.Option("--stats", help="Count calls, failures and durations of each tool.")
     ] = False,
-    order: Annotated[
-        str,
-        typer.Option(
-            "--sort",
-            metavar="ORDER",
-            help="With --stats, the largest of this first: calls (default), failures, p50, p95, "
-            "slowest, bytes, last.",
-        ),
-    ] = "",
     as_json: Json = False,
 ) -> None:
     """Show the calls of all sessions: what was called, how long it took, what came of it.
@@ -85,12 +67,12 @@ def _calls(  # noqa: PLR0913  # one for each option
       mcp-launch calls                      the last 30 calls
       mcp-launch calls docs -f              follow the calls of one server
       mcp-launch calls --failed --since 1h  what failed in the last hour
-      mcp-launch calls --stats --sort p95   which tools are slow
+      mcp-launch calls --stats              how often and how long for each tool
     """  # noqa: D301  # keeps the line breaks of what follows
     from mcp_launch.commands import calls
 
     request = calls.CallsRequest(
-        (*(names or ()), *(servers or ())),
+        tuple(servers or ()),
         tuple(tools or ()),
         tuple(hosts or ()),
         session,
@@ -99,7 +81,6 @@ def _calls(  # noqa: PLR0913  # one for each option
         only_failed=failed,
         is_following=follow,
         is_counting=stats,
-        order=order,
         is_json=as_json,
     )
     raise typer.Exit(calls.run(request, os.environ))

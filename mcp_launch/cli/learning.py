@@ -1,13 +1,13 @@
-"""`demo` and `help`: mcp-launch for those who do not know it yet."""
+"""`demo`, `explain` and `schema`: mcp-launch for those who do not know it yet."""
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 import typer
 
 from mcp_launch.cli.app import app
+from mcp_launch.cli.parameters import Json, offer
 
 
 @app.command("demo")
@@ -18,40 +18,62 @@ def _demo() -> None:
     raise typer.Exit(show())
 
 
-@app.command("help")
-def _help(
+def _offer_names() -> list[str]:
+    from mcp_launch.commands.explain import list_names
+
+    return offer(list_names())
+
+
+@app.command("explain")
+@app.command("help", hidden=True)
+def _explain(
     context: typer.Context,
-    topic: Annotated[
-        str,
+    names: Annotated[
+        list[str] | None,
         typer.Argument(
-            help="A topic, a command or a code of doctor; default: list the topics.",
-            metavar="TOPIC",
+            help="Codes of doctor or their beginnings, topics, commands; default: list them.",
+            metavar="NAME",
             show_default=False,
+            autocompletion=_offer_names,
         ),
-    ] = "",
+    ] = None,
+    *,
+    as_json: Json = False,
 ) -> None:
-    """Explain a topic, a command or a code of doctor.
+    """Explain a code of doctor, a topic or a command.
 
     \b
     Examples:
-      mcp-launch help            list the topics
-      mcp-launch help options    the options of run
-      mcp-launch help ps         the command ps, and how to read what it shows
-      mcp-launch help ML206      the same as: mcp-launch explain ML206
+      mcp-launch explain             list the topics and the codes
+      mcp-launch explain ML206       what a finding means, and how to fix it
+      mcp-launch explain ML2         list the codes that begin with ML2
+      mcp-launch explain options     the options of run
+      mcp-launch help ps             the same command by its other name
     """  # noqa: D301  # typer's mark for lines to keep as they are
     from mcp_launch.commands import explain
-    from mcp_launch.commands import help as topics
 
-    if re.fullmatch(r"(ML)?\d+", topic, re.IGNORECASE):
-        raise typer.Exit(explain.run([topic], is_json=False))
-    raise typer.Exit(topics.run(topic, _read_help(context, topic)))
+    def read_help(name: str) -> str:
+        group = context.parent
+        command = group.command.get_command(group, name) if group else None  # type: ignore[attr-defined]
+        if command is None:
+            return ""
+        own = command.make_context(name, [], parent=group, resilient_parsing=True)
+        return str(command.get_help(own))
+
+    raise typer.Exit(explain.run(names or [], read_help, is_json=as_json))
 
 
-def _read_help(context: typer.Context, name: str) -> str:
-    """Return the help text of a command; empty: there is no such command."""
-    group = context.parent
-    command = group.command.get_command(group, name) if group else None  # type: ignore[attr-defined]
-    if command is None:
-        return ""
-    own = command.make_context(name, [], parent=group, resilient_parsing=True)
-    return str(command.get_help(own))
+@app.command("schema")
+def _schema() -> None:
+    """Print the JSON Schema of ~/.config/mcp-launch/config.toml, by which editors check it.
+
+    \b
+    Examples:
+      mcp-launch schema > ~/.config/mcp-launch/config.schema.json
+                 for editors; the first line of config.toml
+                 is then: #:schema ./config.schema.json
+    """  # noqa: D301  # typer's mark for lines to keep as they are
+    from mcp_launch.commands.output import print_json
+    from mcp_launch.launch import profile_schema
+
+    print_json(profile_schema.describe())

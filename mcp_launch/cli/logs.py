@@ -8,26 +8,29 @@ from typing import Annotated
 import typer
 
 from mcp_launch.cli.app import app
-from mcp_launch.cli.parameters import Json
+from mcp_launch.cli.parameters import Json, Session, offer_servers
 
 
 @app.command("logs")
 def _logs(  # noqa: PLR0913  # one for each option
     server: Annotated[
-        str, typer.Argument(help="A server; default: all.", metavar="SERVER", show_default=False)
+        str,
+        typer.Argument(
+            help="A server; default: all.",
+            metavar="SERVER",
+            show_default=False,
+            autocompletion=offer_servers,
+        ),
     ] = "",
     *,
-    session: Annotated[
-        str,
-        typer.Option("--session", metavar="ID", help="A session or thread, or a part of its id."),
-    ] = "",
+    session: Session = "",
     since: Annotated[
         str,
         typer.Option(
             "--since", metavar="TIME", help="Only later lines: 10m, 2h, 10:00, 2026-11-17T10:00."
         ),
     ] = "",
-    failures: Annotated[bool, typer.Option("--failures", help="Only what went wrong.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Only what went wrong.")] = False,
     lines: Annotated[
         int | None,
         typer.Option(
@@ -55,7 +58,7 @@ def _logs(  # noqa: PLR0913  # one for each option
     \b
     Examples:
       mcp-launch logs files -f               follow one server
-      mcp-launch logs --failures --since 1h  what went wrong in the last hour
+      mcp-launch logs --failed --since 1h    what went wrong in the last hour
       mcp-launch logs files -v               why it got its directory
     """  # noqa: D301  # keeps the line breaks of what follows
     from mcp_launch.commands import logs
@@ -68,6 +71,6 @@ def _logs(  # noqa: PLR0913  # one for each option
         is_following=follow,
         is_verbose=verbose,
         is_json=as_json,
-        only_failures=failures,
+        only_failed=failed,
     )
     raise typer.Exit(logs.run(request, os.environ))

@@ -8,21 +8,23 @@ from typing import Annotated
 import typer
 
 from mcp_launch.cli.app import app
-from mcp_launch.cli.parameters import Hosts, Json
+from mcp_launch.cli.parameters import Hosts, Json, Session, offer_servers
 
 
 @app.command("restart")
 def _restart(
     servers: Annotated[
         list[str] | None,
-        typer.Argument(help="Servers that run.", metavar="SERVER", show_default=False),
+        typer.Argument(
+            help="Servers that run.",
+            metavar="SERVER",
+            show_default=False,
+            autocompletion=offer_servers,
+        ),
     ] = None,
     *,
     host: Hosts = None,
-    session: Annotated[
-        str,
-        typer.Option("--session", metavar="ID", help="A session or thread, or a part of its id."),
-    ] = "",
+    session: Session = "",
     everything: Annotated[
         bool, typer.Option("--all", help="Every server that mcp-launch has started.")
     ] = False,

@@ -1,4 +1,4 @@
-"""`list`, `ps` and `reap`: the servers in files, and on this machine."""
+"""`list`, `ps`, `env` and `reap`: the servers in files, and on this machine."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from mcp_launch.cli.app import app
-from mcp_launch.cli.parameters import Hosts, Json, Names, Verbose, Yes
+from mcp_launch.cli.app import TakesRunCommand, app
+from mcp_launch.cli.parameters import Hosts, Json, Names, Verbose, Yes, offer_servers
 
 
 @app.command("list")
@@ -16,6 +16,9 @@ def _list(
     servers: Names = None,
     *,
     hosts: Hosts = None,
+    profiles: Annotated[
+        bool, typer.Option("--profiles", help="List your profiles instead, and what each sets.")
+    ] = False,
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
@@ -31,13 +34,16 @@ def _list(
       mcp-launch list                all servers of all hosts
       mcp-launch list docs           the servers called docs
       mcp-launch list --host codex   the servers of one host
+      mcp-launch list --profiles     your profiles, and what each sets
     """  # noqa: D301  # keeps the line breaks of what follows
-    from mcp_launch.commands import list_servers
+    from mcp_launch.commands import list_profiles, list_servers
 
-    request = list_servers.ListRequest(
-        tuple(servers or ()), tuple(hosts or ()), is_json=as_json, is_verbose=verbose
+    if profiles:
+        raise typer.Exit(list_profiles.run(os.environ, is_json=as_json))
+    code = list_servers.run(
+        servers or [], hosts or [], os.environ, is_json=as_json, is_verbose=verbose
     )
-    raise typer.Exit(list_servers.run(request, os.environ))
+    raise typer.Exit(code)
 
 
 @app.command("ps")
@@ -48,13 +54,14 @@ def _ps(  # noqa: PLR0913  # one for each option
             help="Servers, hosts, or the beginnings of session ids; default: all.",
             metavar="NAME",
             show_default=False,
+            autocompletion=offer_servers,
         ),
     ] = None,
     *,
     hosts: Hosts = None,
     watch: Annotated[
         bool,
-        typer.Option("--watch", "-w", help="Refresh every second; arrows scroll, q quits."),
+        typer.Option("--watch", "-w", help="Refresh every second; q quits."),
     ] = False,
     short: Annotated[
         bool, typer.Option("--short", help="Print one line for a prompt, or nothing at all.")
@@ -87,6 +94,51 @@ def _ps(  # noqa: PLR0913  # one for each option
         is_verbose=verbose,
     )
     raise typer.Exit(ps.run(request, os.environ))
+
+
+@app.command("env", cls=TakesRunCommand)
+def _env(  # noqa: PLR0913  # typer wants a parameter for each option
+    context: typer.Context,
+    server: Annotated[
+        str,
+        typer.Argument(
+            help="A server of a host or profile; or, after --, the arguments of `run`.",
+            metavar="SERVER",
+            show_default=False,
+            autocompletion=offer_servers,
+        ),
+    ] = "",
+    *,
+    host: Hosts = None,
+    explain: Annotated[
+        str,
+        typer.Option(
+            "--explain",
+            metavar="NAME",
+            help="Show where this variable, or option of `run` (--start), comes from.",
+        ),
+    ] = "",
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Also list the variables that are passed on."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what a server started here would get, and where each value comes from.
+
+    Starts nothing. Exit code: 0, or 1 if the launch would fail or the variable is missing.
+
+    \b
+    Examples:
+      mcp-launch env docs                       as its host would start it here
+      mcp-launch env docs --explain API_KEY     where one variable is looked for
+      mcp-launch env docs --explain --cwd       where a setting comes from
+      mcp-launch env -- --pass-env safe npx x   as `mcp-launch run` would start it
+    """  # noqa: D301  # typer's mark for lines to keep as they are
+    from mcp_launch.commands import env
+
+    request = env.EnvRequest(server, host or [], explain, as_json, context.obj, verbose)
+    raise typer.Exit(env.run(request, os.environ))
 
 
 @app.command("reap")

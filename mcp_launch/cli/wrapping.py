@@ -20,13 +20,6 @@ def _wrap(  # noqa: PLR0913  # typer wants a parameter for each option
     file: Files = None,
     yes: Yes = False,
     dry_run: Dry = False,
-    shared: Annotated[
-        bool,
-        typer.Option(
-            "--shared",
-            help="Also wrap files that Git tracks, naming mcp-launch without its path.",
-        ),
-    ] = False,
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
@@ -45,7 +38,7 @@ def _wrap(  # noqa: PLR0913  # typer wants a parameter for each option
       mcp-launch wrap docs -- --pass-env safe write an option of run
     """  # noqa: D301  # typer's mark for lines to keep as they are
     options = tuple(context.obj)
-    how = {"is_shared": shared, "options": options}
+    how: dict[str, Any] = {"options": options}
     how |= {"is_sure": yes, "is_dry": dry_run, "is_verbose": verbose, "is_json": as_json}
     _edit((names, host, file), how, is_wrapping=True)
 

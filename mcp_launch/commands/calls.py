@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,11 +13,16 @@ from mcp_launch.commands.output import print_json, print_json_line, wrap
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, suggest
 from mcp_launch.machine import call_records, units
-from mcp_launch.machine.call_filter import CallFilter
-from mcp_launch.machine.call_records import Follower, list_parts, read_each, read_last
-from mcp_launch.machine.call_statistics import ORDERS, count_calls
-from mcp_launch.machine.running_hosts import RunningHosts
-from mcp_launch.machine.survey import check_hosts
+from mcp_launch.machine.call_records import (
+    CallFilter,
+    Follower,
+    RunningHosts,
+    list_parts,
+    read_each,
+    read_last,
+)
+from mcp_launch.machine.call_statistics import count_calls
+from mcp_launch.machine.survey import check_hosts, check_servers, open_survey
 from mcp_launch.state.calls import find_calls
 from mcp_launch.values import find_home_directory
 
@@ -33,6 +39,9 @@ _INTERVAL = 0.2
 
 # How many calls are shown, if neither a number nor a time is given.
 _COUNT = 30
+
+# A name with other characters stands for itself.
+_PATTERN = re.compile(r"[*?\[]")
 
 _NONE_YET = (
     "No call is on record. Every call to a server that runs through mcp-launch is recorded when "
@@ -52,7 +61,6 @@ class CallsRequest(NamedTuple):
     only_failed: bool = False
     is_following: bool = False
     is_counting: bool = False
-    order: str = ""  # of what is counted
     is_json: bool = False
 
 
@@ -74,6 +82,8 @@ def run(request: CallsRequest, environ: Mapping[str, str]) -> int:
         _follow(request, wanted, directory, environ)
     else:
         calls = _read_last(request, wanted, list_parts(directory))
+        if not calls:
+            _check_servers(request, directory, environ)
         if request.is_json:
             print_json({"version": VERSION, "calls": [_describe(call) for call in calls]})
         elif calls:
@@ -87,13 +97,13 @@ def _check(request: CallsRequest) -> None:
     check_hosts([*request.hosts], hosts.UNKNOWN.name)
     if request.is_counting and request.is_following:
         raise UsageError("--stats and --follow cannot be combined", fix="leave out one of them")
-    if request.order and not request.is_counting:
-        raise UsageError("--sort needs --stats", fix="add --stats, or leave out --sort")
-    if request.order and request.order not in ORDERS:
-        raise UsageError(
-            f"--sort {request.order} is unknown",
-            fix=f"{suggest(request.order, ORDERS)}the orders are {', '.join(ORDERS)}",
-        )
+
+
+def _check_servers(request: CallsRequest, directory: str, environ: Mapping[str, str]) -> None:
+    """Check that there are such servers, with calls or without."""
+    if names := [name for name in request.servers if not _PATTERN.search(name)]:
+        recorded = {call.server for call in read_each(list_parts(directory))}
+        check_servers(open_survey(environ), names, *recorded)
 
 
 def _read_last(
@@ -148,7 +158,7 @@ def _show_statistics(request: CallsRequest, wanted: CallFilter, directory: str) 
     calls = read_each(list_parts(directory), since=wanted.since)
     is_wanted = wanted.make_test()
     matching = filter(is_wanted, calls) if is_wanted else calls
-    counted = count_calls(matching, now, request.order or ORDERS[0])
+    counted = count_calls(matching, now)
     shown = counted[: request.limit]
     if request.is_json:
         print_json({"version": VERSION, "tools": [_describe_tool(one) for one in shown]})
@@ -167,22 +177,19 @@ def _show_statistics(request: CallsRequest, wanted: CallFilter, directory: str) 
 
 def _say_nothing_matches(request: CallsRequest, wanted: CallFilter, directory: str) -> None:
     console = Screen()
-    names: dict[str, set[str]] = {"--server": set(), "--tool": set()}
+    tools: set[str] = set()
     latest = 0.0
     for call in read_each(list_parts(directory)):
-        names["--server"].add(call.server)
-        names["--tool"].add(call.tool)
+        tools.add(call.tool)
         latest = max(latest, call.time)
     if not latest:
         _say(console, _NONE_YET)
         return
     options = _name_options(request)
     said = f"No call on record matches {' '.join(options)}." if options else "No call is on record."
-    for option, given in (("--server", request.servers), ("--tool", request.tools)):
-        for name in given:
-            if name not in names[option]:
-                near = suggest(name, names[option])
-                said += f" {near[0].upper()}{near[1:].strip()}" if near else ""
+    for name in request.tools:
+        near = "" if name in tools else suggest(name, tools)
+        said += f" {near[0].upper()}{near[1:].strip()}" if near else ""
     if latest < wanted.since:
         said += f" The last one came {units.tell_age(time.time() - latest)} ago."
     _say(console, said)
@@ -190,14 +197,13 @@ def _say_nothing_matches(request: CallsRequest, wanted: CallFilter, directory: s
 
 def _name_options(request: CallsRequest) -> list[str]:
     options = {
-        "--server": request.servers,
         "--tool": request.tools,
         "--host": request.hosts,
         "--session": (request.session,) if request.session else (),
         "--since": (request.since,) if request.since else (),
     }
     words = [f"{option} {value}" for option, values in options.items() for value in values]
-    return [*words, "--failed"] if request.only_failed else words
+    return [*request.servers, *words, *(["--failed"] if request.only_failed else [])]
 
 
 def _say(console: Screen, text: str, style: str = "") -> None:
@@ -206,7 +212,7 @@ def _say(console: Screen, text: str, style: str = "") -> None:
 
 
 def _describe(call: RecordedCall) -> dict[str, Any]:
-    """Return a call as data; `schemas/calls.json` describes it."""
+    """Return a call as data."""
     return {
         "time": call.time,
         "ms": call.ms,

@@ -41,7 +41,7 @@ _PARTS = {
 _NEXT = {
     "mcp-launch wrap --dry-run": "show what would change in their files",
     "mcp-launch doctor": "find out what is wrong with their servers",
-    "mcp-launch help": "read more",
+    "mcp-launch explain": "read more",
 }
 
 # -I: the modules beside this file have names that the standard library has, too.

@@ -8,27 +8,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
 
+from mcp_launch.commands import output
 from mcp_launch.commands.output import print_json
 from mcp_launch.commands.screen import Screen
 from mcp_launch.config_files import backups
-from mcp_launch.doctor import ignore_list
-from mcp_launch.doctor.checks.not_wrapped import Wrapping, wrap_all
-from mcp_launch.doctor.filter import Filter, read_level, read_rules
-from mcp_launch.doctor.progress import Progress
+from mcp_launch.doctor.filter import Filter, read_rules
+from mcp_launch.doctor.profiles import read_ignored
 from mcp_launch.doctor.registry import examine
 from mcp_launch.doctor.report import Report
 from mcp_launch.doctor.report_text import ReportText
-from mcp_launch.errors import LaunchError, UsageError, printable, tell
+from mcp_launch.doctor.wrapped import Wrapping, wrap_all
+from mcp_launch.errors import LaunchError, UsageError, tell
 from mcp_launch.machine.survey import check_hosts, open_survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from mcp_launch.doctor.finding import Finding, Repair
+    from mcp_launch.doctor.check import Finding, Repair
     from mcp_launch.machine.survey import Survey
-
-# The exit code when there are errors or warnings, which `--exit-zero` replaces.
-_PROBLEMS = 1
 
 
 class DoctorRequest(NamedTuple):
@@ -40,10 +37,8 @@ class DoctorRequest(NamedTuple):
     is_fixing: bool = False
     is_sure: bool = False
     is_verbose: bool = False
-    level: str = "note"
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
-    exits_zero: bool = False
 
 
 def run(request: DoctorRequest, environ: Mapping[str, str]) -> int:
@@ -53,43 +48,34 @@ def run(request: DoctorRequest, environ: Mapping[str, str]) -> int:
         raise UsageError(
             "--yes without --fix does nothing", fix="use --fix --yes to fix what can be fixed"
         )
-    wanted = Filter(
-        read_level(request.level),
-        read_rules(request.select, "--select"),
-        read_rules(request.ignore, "--ignore"),
-    )
+    wanted = Filter(read_rules(request.select, "--select"), read_rules(request.ignore, "--ignore"))
     report = _examine(request, wanted, environ)
     console = Screen()
     _show(console, report, request)
-    if request.is_fixing and _fix(console, report, request):
+    if request.is_fixing and _fix(report, request):
         report = _examine(request, wanted, environ)  # did it help?
         _show(console, report, request)
     if request.is_json:
         print_json(report.describe())
-    is_excused = request.exits_zero and report.exit_code == _PROBLEMS
-    return 0 if is_excused else report.exit_code
+    return report.exit_code
 
 
 def _examine(request: DoctorRequest, wanted: Filter, environ: Mapping[str, str]) -> Report:
     survey = open_survey(environ, only=request.hosts, needs_project=True)
     found = _examine_live(survey) if request.is_live else examine(survey)
-    ignore = tuple(dict.fromkeys((*wanted.ignore, *ignore_list.read(survey))))
+    ignore = tuple(dict.fromkeys((*wanted.ignore, *read_ignored(survey))))
     return Report(survey, found, wanted._replace(ignore=ignore))
 
 
 def _examine_live(survey: Survey) -> list[Finding]:
     """Return the findings with all servers started, and show the progress."""
     console = Screen(is_stderr=True)
-    with console.status("starting servers") as status:
-
-        def show(text: str) -> None:
+    with console.status("starting servers"):
+        return examine(
+            survey,
             # On a terminal, long lines wrap between words.
-            console.print(Text(printable(text), "dim"), soft_wrap=not console.is_terminal)
-
-        def update(text: str) -> None:
-            status.update(Text(printable(text)))
-
-        return examine(survey, Progress(show, update))
+            lambda line: console.print(Text(line, "dim"), soft_wrap=not console.is_terminal),
+        )
 
 
 def _show(console: Screen, report: Report, request: DoctorRequest) -> None:
@@ -97,11 +83,10 @@ def _show(console: Screen, report: Report, request: DoctorRequest) -> None:
         ReportText(report, console, is_verbose=request.is_verbose).show()
 
 
-def _fix(console: Screen, report: Report, request: DoctorRequest) -> bool:
-    """Apply the safe fixes, or only list them; return whether any was applied."""
+def _fix(report: Report, request: DoctorRequest) -> bool:
+    """Ask, then apply the safe fixes; return whether any was applied."""
     repairs = {one.repair.what: one.repair for one in report.findings if one.repair}
-    if request.is_json:
-        console = Screen(is_stderr=True)  # stdout is for JSON
+    console = Screen(is_stderr=request.is_json)  # then stdout is for JSON
 
     def say(text: str) -> None:
         console.print(Text(report.clean(text)))
@@ -112,17 +97,21 @@ def _fix(console: Screen, report: Report, request: DoctorRequest) -> bool:
     if not request.is_sure:
         for line in _list_plan(list(repairs), report.findings):
             say(line)
+    question = f"Apply {'this fix' if len(repairs) == 1 else f'these {len(repairs)} fixes'}?"
+    if not output.is_agreed(console, question, is_sure=request.is_sure):
+        say("Nothing was changed.")
         return False
+    copies = backups.find_directory(report.survey.state)
     for joined, act in _join(repairs.values()):
         try:
             act()
-            for repair in joined:
-                say(f"done: {repair.what}")
-            if isinstance(joined[0].act, Wrapping):
-                directory = backups.find_directory(report.survey.state)
-                say(f"  a copy of the original file is in {directory}")
         except LaunchError as error:
             tell(error, sys.stderr)
+            continue
+        for repair in joined:
+            say(f"done: {repair.what}")
+        if isinstance(joined[0].act, Wrapping):
+            say(f"  a copy of the original file is in {copies}")
     return True
 
 
@@ -131,7 +120,6 @@ def _list_plan(acts: list[str], findings: list[Finding]) -> Iterator[str]:
     if left := _count_left(findings):
         need = "1 finding needs" if left == 1 else f"{left} findings need"
         yield f"{need} you: follow the fix shown above."
-    yield "Nothing was changed: add --yes to apply these fixes."
 
 
 def _count_left(findings: list[Finding]) -> int:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import hosts, masking
 from mcp_launch.config_files.wrap import SOURCES_OF_CODEX
 from mcp_launch.errors import LaunchError, ProfileRefused, UsageError
-from mcp_launch.launch import options, plan, profile, profile_reader
+from mcp_launch.launch import options, plan, profile_tables
+from mcp_launch.launch.profile_tables import DEFAULTS
 from mcp_launch.launch.runners.proof import Resolved
-from mcp_launch.machine import host_environment
 from mcp_launch.machine.preview_inputs import split
 from mcp_launch.machine.wrap_hint import tell_how
 from mcp_launch.values import Found
@@ -19,14 +18,11 @@ from mcp_launch.values import Found
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from mcp_launch.launch.profile_tables import Table
     from mcp_launch.machine.preview import Preview
     from mcp_launch.machine.survey import Item
-    from mcp_launch.state.profile_cache import Record
     from mcp_launch.values import Variable
 
-
-# Where a profile names the variables that it gives.
-_GIVEN = ("literals", "variables")
 
 # How similar a name must be to be the one that is meant: many share their beginning or their end.
 _NEAR = 0.85
@@ -52,12 +48,17 @@ class Explanation(NamedTuple):
 def explain(preview: Preview, name: str) -> Explanation:
     """Return where a variable was looked for, and what was found."""
     steps = list(_list_steps(preview, name))
-    used = None
-    if name in preview.decided.environ:
-        used, *others = (at for at, step in enumerate(steps) if step.is_right)
-        for at in others:
-            steps[at] = steps[at]._replace(why=f"{steps[used].place} takes precedence")
-    return Explanation(steps, used, "" if used is not None else _find_fix(preview, name))
+    if name not in preview.decided.environ:
+        return Explanation(steps, None, _find_fix(preview, name))
+    return choose_first(steps)
+
+
+def choose_first(steps: list[Step]) -> Explanation:
+    """Return the explanation of a value that comes from the first right step."""
+    used, *others = (at for at, step in enumerate(steps) if step.is_right)
+    for at in others:
+        steps[at] = steps[at]._replace(why=f"{steps[used].place} takes precedence")
+    return Explanation(steps, used, "")
 
 
 def _list_steps(preview: Preview, name: str) -> Iterator[Step]:
@@ -92,36 +93,38 @@ def _list_asks(preview: Preview, name: str) -> Iterator[Step]:
 
 def _list_layers(preview: Preview, name: str) -> Iterator[tuple[str, str, str]]:
     """Return each place where a variable can be asked for, how, and else why not."""
-    given = split(preview.situation.arguments)[0]
-    exported: Mapping[str, list[str] | None] = {}
-    try:
-        exported = options.read_variables(preview.situation.environ)
-    except UsageError:
-        pass  # it is among the problems
     for option in ("--set", "--env"):
-        for place, layer in (
-            (f"the option {option}", given),
-            (options.name_variable(option), exported),
-        ):
+        for place, layer in list_given(preview, option):
             pairs = [text.strip().partition("=") for text in layer.get(option) or []]
             texts = [text for asked, _, text in pairs if asked == name]
             how = "a fixed text" if option == "--set" else _name_source("".join(texts[-1:]))
             yield place, how if texts else "", "not mentioned there"
-    for place, record, why in list_profiles(preview):
-        if record is None:
+    for place, table, why in list_tables(preview):
+        if table is None:
             yield place, "", why
-        elif name in record.literals:
+        elif name in table.literals:
             yield place, "a fixed text", ""
         else:
-            variable = record.variables.get(name)
+            variable = table.variables.get(name)
             yield place, f"source {variable.source}" if variable else "", "not mentioned there"
     if not preview.server:
         yield "profiles", "", "profiles need --server"
 
 
+def list_given(preview: Preview, option: str) -> list[tuple[str, Mapping[str, list[str] | None]]]:
+    """Return what the command line and the environment set, each with its place."""
+    exported: Mapping[str, list[str] | None] = {}
+    try:
+        exported = options.read_variables(preview.situation.environ)
+    except UsageError:
+        pass  # it is among the problems
+    given = split(preview.situation.arguments)[0]
+    return [(f"the option {option}", given), (options.name_variable(option), exported)]
+
+
 def _name_source(source: str) -> str:
     # Somebody may have put a secret there.
-    is_known = source in options.SOURCES or source in options.SPELLINGS
+    is_known = source in options.SOURCES
     return f"source {source}" if is_known else "a source that does not exist"
 
 
@@ -214,8 +217,6 @@ def _find_fix(preview: Preview, name: str) -> str:
     failed: LaunchError | None = preview.failed.get(name)
     if failed:
         return failed.fix
-    if untrusted := _find_untrusted(preview, name):
-        return untrusted.fix
     if of_entry := _find_fix_in_entry(preview, name):
         return of_entry
     if name in preview.decided.kept_back:
@@ -275,59 +276,24 @@ def tell_why_removed(preview: Preview, name: str) -> str:
     return "" if name else "a variable needs a name"
 
 
-def list_profiles(preview: Preview) -> Iterator[tuple[str, Record | None, str]]:
-    """Return the files that may speak for the server, the more important first.
+def list_tables(preview: Preview) -> Iterator[tuple[str, Table | None, str]]:
+    """Return the tables of the user's file for the server, the more important first.
 
     Each with what it says, or why it says nothing.
     """
     environ = preview.situation.environ
-    own = profile.name_table(preview.server)
-    path = profile.locate_project_file(preview.found.place.value)
-    if preview.server and path:
-        record, refused = _look_at_projects(preview)
-        yield path, record, _tell_why(path, own, refused)
-    path = profile.locate_user_file(environ)
-    tables: dict[str, Record] = {}
-    refused = None
+    path = profile_tables.locate(environ)
+    tables: dict[str, Table] = {}
+    own = profile_tables.name_table(preview.server)
+    why = f"it has no {own}"
     try:
-        tables = profile.read_user_profile(preview.server, environ, is_launch=False)
-    except ProfileRefused as error:
-        refused = error
-    if preview.server:
-        yield path, tables.get(own), _tell_why(path, own, refused)
-    if profile.DEFAULTS in tables:
-        yield f"{profile.DEFAULTS} in {path}", tables[profile.DEFAULTS], ""
-
-
-def _find_untrusted(preview: Preview, name: str) -> ProfileRefused | None:
-    """Return why a project's file may not be used, if it would give a variable."""
-    _, refused = _look_at_projects(preview)
-    if refused is None:
-        return None
-    path = profile.locate_project_file(preview.found.place.value)
-    try:
-        told = profile_reader.read(path, None, is_projects=True)["servers"].get(preview.server, {})
-    except ProfileRefused:
-        return refused  # nobody knows what it would give
-    files = told.get("options", {}).get("--dotenv") or []
-    may_give = any(name in told.get(key, ()) for key in _GIVEN)
-    may_give |= any(name in host_environment.read_variables(file) for file in files)
-    return refused if may_give else None
-
-
-def _look_at_projects(preview: Preview) -> tuple[Record | None, ProfileRefused | None]:
-    if not preview.server:
-        return None, None
-    environ, place = preview.situation.environ, preview.found.place.value
-    try:
-        return profile.read_project_profile(preview.server, environ, place, is_launch=False), None
+        file = profile_tables.read(environ)
+        tables = file.find_tables(preview.server)
+        why = why if file.exists else "there is no such file"
     except ProfileRefused as refused:
-        return None, refused
-
-
-def _tell_why(path: str, table: str, refused: ProfileRefused | None) -> str:
-    """Return why a file says nothing."""
-    if refused is not None:
         at = f"line {refused.line}: " if refused.line else ""
-        return at + refused.without_place.removeprefix(f"{path} ")
-    return f"it has no {table}" if os.path.exists(path) else "there is no such file"
+        why = at + refused.without_place.removeprefix(f"{path} ")
+    if preview.server:
+        yield path, tables.get(own), why
+    if DEFAULTS in tables:
+        yield f"{DEFAULTS} in {path}", tables[DEFAULTS], ""

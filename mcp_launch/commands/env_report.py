@@ -78,8 +78,8 @@ def _name_origin(preview: Preview, name: str) -> str:
     if name in preview.dotenv.values and origin == preview.dotenv.searched:
         return f"dotenv {origin}"
     if name in preview.wanted.literals and name not in preview.wanted.set_by_option:
-        records = env_explanation.list_profiles(preview)
-        says = [path for path, record, _ in records if record and name in record.literals]
+        tables = env_explanation.list_tables(preview)
+        says = [place for place, table, _ in tables if table and name in table.literals]
         return " ".join([origin, *says[:1]])
     return origin
 
@@ -88,18 +88,13 @@ def _list_notes(preview: Preview) -> list[str]:
     """Return what is worth knowing, and stops nothing."""
     home = preview.decided.place_note
     where = [f"the server's directory is {home}, not a project"] if home else []
-    passed_over = preview.wanted.passed_over
-    if any(error.problem == passed_over for error in preview.problems):
-        passed_over = ""  # without it there is no command, so the launch would fail
-    without = [f"the launch would continue without it: {passed_over}"] if passed_over else []
-    return [*preview.situation.notes, *where, *without]
+    return [*preview.situation.notes, *where]
 
 
 def _list_policies(preview: Preview) -> Iterator[dict[str, Any]]:
-    """Return the policies for the server's tools and arguments, by the file that sets them."""
-    records = env_explanation.list_profiles(preview)
-    places = [(place, record) for place, record, _ in records if record is not None]
-    for place, policies in policy_rules.list_in_force(places):
+    """Return the policies for the server's tools and arguments, by the table that sets them."""
+    tables = {place: table for place, table, _ in env_explanation.list_tables(preview) if table}
+    for place, policies in policy_rules.list_in_force(tables):
         yield {"origin": place, **policy_rules.mask(policies)}
 
 

@@ -1,87 +1,111 @@
-"""`mcp-launch explain`: what a code of the doctor means, and what to do about it."""
+"""`mcp-launch explain`: a code of the doctor, a topic of the documentation, or a command.
+
+A topic is a Markdown file in `mcp_launch/help`, which the README links to as well. Its first line
+is its title.
+"""
 
 from __future__ import annotations
 
-from itertools import groupby
-from typing import TYPE_CHECKING
-
-from rich.table import Table
-from rich.text import Text
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch.commands.output import print_json, show_markdown
-from mcp_launch.commands.screen import Screen, say
-from mcp_launch.doctor.explanation import GROUPS, explain_level, find_codes, read_explanation
-from mcp_launch.doctor.finding import CHECKS
-from mcp_launch.doctor.report_text import STYLES
+from mcp_launch.commands.screen import say
+from mcp_launch.doctor.check import CHECKS, explain
+from mcp_launch.doctor.registry import find_codes
 from mcp_launch.errors import UsageError, suggest
+from mcp_launch.hosts.configured import describe_hosts
+from mcp_launch.launch.options import USAGE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
 
-# The version of the JSON format.
 VERSION = 1
 
+DIRECTORY = Path(__file__).parents[1] / "help"
 
-def run(words: list[str], *, is_json: bool) -> int:
-    """Explain codes, list those that begin with a word, or list all; return the exit code.
+_CODE = re.compile(r"(ML)?(\d*)", re.IGNORECASE)
+
+# In the page about hosts: made of what the package knows, so it is not kept twice.
+_TABLE_OF_HOSTS = "`mcp-launch explain hosts` prints the table of all hosts here."
+
+# A link to another file of the repository: only its text is of use on a terminal.
+_LOCAL_LINK = re.compile(r"\[([^]]+)\]\((?!https?:)[^)]+\)")
+
+
+class _Explanation(NamedTuple):
+    name: str
+    title: str
+    text: str = ""  # Markdown
+    usage: str = ""  # a command's own help
+
+
+def run(names: list[str], read_help: Callable[[str], str], *, is_json: bool) -> int:
+    """Explain these; list the codes that begin with a name, or everything if there is none.
 
     Raises:
-        UsageError: A word is not a code, nor the beginning of one.
+        UsageError: A name is unknown.
 
     """
-    found = list(dict.fromkeys(_find(word) for word in words)) or [tuple(CHECKS)]
+    groups = [_find(name, read_help) for name in names] or [[*_list_topics(), *_list_codes("")]]
     if is_json:
-        asked = dict.fromkeys(code for codes in found for code in codes)
-        print_json({"version": VERSION, "codes": [_describe(code) for code in asked]})
+        found = dict.fromkeys(one for group in groups for one in group)
+        print_json({"version": VERSION, "explanations": [one._asdict() for one in found]})
         return 0
-    for number, codes in enumerate(found):
-        if number:
+    for at, group in enumerate(groups):
+        if at:
             say("")
-        if len(codes) == 1:
-            show_markdown(_compose(codes[0]))
+        if len(group) == 1:
+            [one] = group
+            if one.usage:
+                say(one.usage + ("\n" if one.text else ""))
+            if one.text:
+                show_markdown(one.text)
         else:
-            _list(codes)
+            wide = max(len(one.name) for one in group)
+            for one in group:
+                say(f"{one.name:{wide}}  {one.title}")
+    if not names:
+        say("\nmcp-launch explain NAME shows one of them, or a command's help.")
     return 0
 
 
-def _find(word: str) -> tuple[str, ...]:
-    codes = tuple(find_codes(word))
-    if not codes:
+def list_names() -> list[str]:
+    """Return the names of all topics and codes."""
+    return [*(path.stem for path in DIRECTORY.glob("*.md")), *CHECKS]
+
+
+def _find(name: str, read_help: Callable[[str], str]) -> list[_Explanation]:
+    """Return what a name stands for: a topic may have the name of a command."""
+    code = _CODE.fullmatch(name)
+    if code and (codes := _list_codes(f"ML{code[2]}")):
+        return codes
+    topics = [one for one in _list_topics() if one.name == name]
+    # The launch path parses the options of `run` itself.
+    if usage := USAGE if name == "run" else read_help(name):
+        known = topics[0] if topics else _Explanation(name, f"mcp-launch {name}")
+        return [known._replace(usage=usage.rstrip())]
+    if not topics:
+        near = suggest(name, list_names()) or suggest(name.upper(), CHECKS)
         raise UsageError(
-            f"the doctor has no code {word!r}",
-            fix=f"{suggest(word.upper(), CHECKS)}list all codes: mcp-launch explain",
+            f"there is no code, topic or command {name!r}",
+            fix=f"{near}list them: mcp-launch explain",
         )
-    return codes
+    return topics
 
 
-def _compose(code: str) -> str:
-    """Return the text about a code, with its level below the title."""
-    title, _, rest = read_explanation(code).partition("\n")
-    return f"{title}\n\n{explain_level(code)}\n{rest}"
+def _list_topics() -> list[_Explanation]:
+    found = []
+    for path in sorted(DIRECTORY.glob("*.md")):
+        text = path.read_text(encoding="utf-8").replace(_TABLE_OF_HOSTS, describe_hosts())
+        title = text.partition("\n")[0].removeprefix("# ").replace("`", "")
+        found.append(_Explanation(path.stem, title, _LOCAL_LINK.sub(r"\1", text)))
+    return found
 
 
-def _describe(code: str) -> dict[str, str]:
-    check = CHECKS[code]
-    text = read_explanation(code)
-    return {"code": code, "level": check.level, "title": check.title, "text": text}
-
-
-def _list(codes: Iterable[str]) -> None:
-    """List codes: in groups on a terminal, otherwise one in each line."""
-    screen = Screen(soft_wrap=False)
-    if not screen.is_terminal:
-        for code in codes:
-            check = CHECKS[code]
-            say(f"{code} {check.level:7} {check.title}")
-        return
-    for number, (group, members) in enumerate(groupby(codes, lambda code: code[:3])):
-        if number:
-            screen.print()
-        screen.print(Text(GROUPS[group], "bold"))
-        table = Table.grid(padding=(0, 1, 0, 0))
-        for code in members:
-            check = CHECKS[code]
-            table.add_row(code, Text(check.level, STYLES[check.level]), check.title)
-        screen.print(table)
-    screen.print()
-    screen.print(Text("mcp-launch explain CODE says more about one of them", "dim"))
+def _list_codes(beginning: str) -> list[_Explanation]:
+    return [
+        _Explanation(code, f"{CHECKS[code].title} ({CHECKS[code].level})", explain(code))
+        for code in find_codes(beginning)
+    ]

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -14,18 +14,17 @@ from rich.text import Text
 from mcp_launch import masking
 from mcp_launch.commands.output import Column, Layout, cut, make_text, print_json, wrap
 from mcp_launch.commands.screen import Screen
-from mcp_launch.errors import suggest, tell
+from mcp_launch.errors import tell
 from mcp_launch.machine import units
 from mcp_launch.machine.listed_servers import Listed, look_up
 from mcp_launch.machine.process_titles import find_telling_word
-from mcp_launch.machine.survey import check_hosts, open_survey
+from mcp_launch.machine.survey import check_hosts, check_servers, open_survey
 from mcp_launch.values import shorten_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from mcp_launch.machine.survey import Item, Survey
-    from mcp_launch.system import ProcessTable
+    from mcp_launch.machine.survey import Survey
 
 VERSION = 1
 
@@ -42,43 +41,39 @@ _NARROWEST_PATH = 12
 _STYLES = {"wrapped": "green", "not wrapped": "yellow", "invalid": "red"}
 
 
-class ListRequest(NamedTuple):
-    """What the user asked for."""
-
-    names: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
-    is_json: bool = False
-    is_verbose: bool = False
-
-
-def run(request: ListRequest, environ: Mapping[str, str], table: ProcessTable | None = None) -> int:
+def run(
+    names: list[str],
+    hosts: list[str],
+    environ: Mapping[str, str],
+    *,
+    is_json: bool = False,
+    is_verbose: bool = False,
+) -> int:
     """Show the servers; return 1 if a file could not be read."""
-    check_hosts([*request.hosts])
-    survey = open_survey(environ, table, request.hosts)
-    listed = [look_up(survey, item) for item in survey.items if _is_wanted(item, request)]
-    if request.is_json:
+    check_hosts(hosts)
+    survey = open_survey(environ, None, hosts)
+    if survey.items and not survey.refusals:  # otherwise it may be in one that cannot be read
+        check_servers(survey, names)
+    listed = [look_up(survey, item) for item in survey.items if not names or item.name in names]
+    if is_json:
         print_json(describe(survey, listed))
     else:
         screen = Screen()
         for refusal in survey.refusals:
             tell(refusal.error, sys.stderr)
-        show(screen, survey, listed, request)
+        show(screen, survey, listed, is_verbose=is_verbose)
     return 1 if survey.refusals or survey.failures else 0
 
 
-def _is_wanted(item: Item, request: ListRequest) -> bool:
-    return not request.names or item.name in request.names
-
-
-def show(screen: Screen, survey: Survey, listed: list[Listed], request: ListRequest) -> None:
+def show(screen: Screen, survey: Survey, listed: list[Listed], *, is_verbose: bool) -> None:
     """Print the table, or where servers were looked for."""
     home = survey.site.home
     if not listed:
-        _show_nothing(screen, survey, request)
+        _show_nothing(screen, survey)
         return
     rows = [_make_row(one) for one in listed]
     columns: tuple[Column, ...] = _COLUMNS
-    if request.is_verbose:
+    if is_verbose:
         columns = _COLUMNS[:-1]
         rows = [row[:-1] for row in rows]
     else:
@@ -93,7 +88,7 @@ def show(screen: Screen, survey: Survey, listed: list[Listed], request: ListRequ
             lines.append(heading)
             group = heading.plain
         lines += table.draw(row)
-        for detail in _list_details(one, home) if request.is_verbose else ():
+        for detail in _list_details(one, home) if is_verbose else ():
             lines += wrap(screen, detail, "dim", indent=2 * _INDENT)
     lines += wrap(screen, _sum_up(listed, len(survey.refusals)), "bold")
     for line in lines:
@@ -112,7 +107,7 @@ def _make_row(one: Listed) -> list[Text]:
         make_text(one.item.name, "bold"),
         make_text(one.scope),
         make_text(one.state.kind, _STYLES.get(one.state.kind, "dim")),
-        make_text(str(one.profile) or "-", "" if str(one.profile) else "dim"),
+        make_text(str(one.profile or "-"), "" if one.profile else "dim"),
         make_text(_tell_running(one) or "-", "" if one.running else "dim"),
         make_text(_tell_command(one)),
     ]
@@ -202,15 +197,8 @@ def _sum_up(listed: list[Listed], refused: int) -> str:
     return f"{servers} of {of}: {parts}{rest}"
 
 
-def _show_nothing(screen: Screen, survey: Survey, request: ListRequest) -> None:
+def _show_nothing(screen: Screen, survey: Survey) -> None:
     home = survey.site.home
-    if request.names and survey.items:
-        names = " or ".join(request.names)
-        known = sorted({item.name for item in survey.items})
-        hint = suggest(request.names[0], known).strip()
-        text = f"No host's file has a server called {names}"
-        screen.print(make_text(f"{text}; {hint}" if hint else f"{text}."))
-        return
     screen.print("No MCP servers are configured. These files were looked for:")
     rows = []
     for host in survey.hosts:
@@ -225,7 +213,7 @@ def _show_nothing(screen: Screen, survey: Survey, request: ListRequest) -> None:
 
 
 def describe(survey: Survey, listed: list[Listed]) -> dict[str, Any]:
-    """Return everything as data; `schemas/list.json` describes it."""
+    """Return everything as data."""
     return {
         "version": VERSION,
         "servers": [_describe_listed(one) for one in listed],
@@ -262,7 +250,7 @@ def _describe_listed(one: Listed) -> dict[str, Any]:
         "why_not": one.state.why_not or None,
         "command": one.command,
         "options": _mask_options(one),
-        "profile": one.profile._asdict() if str(one.profile) else None,
+        "profile": one.profile and one.profile._asdict(),
         "running": [
             {
                 "pid": server.pid,

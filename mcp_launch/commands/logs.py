@@ -67,7 +67,7 @@ class LogsRequest(NamedTuple):
     is_following: bool = False
     is_verbose: bool = False
     is_json: bool = False
-    only_failures: bool = False
+    only_failed: bool = False
 
 
 def run(request: LogsRequest, environ: Mapping[str, str]) -> int:
@@ -84,9 +84,9 @@ def run(request: LogsRequest, environ: Mapping[str, str]) -> int:
     for reader, line in shown[-count:] if count else shown:
         show(reader, line)
     if not (shown or request.is_following or request.is_json):
-        what = "failures" if request.only_failures else "lines to show"
+        what = "failures" if request.only_failed else "lines to show"
         when = f" since {request.since}" if request.since else ""
-        hint = "" if request.is_verbose or request.only_failures else "; -v shows decisions, too"
+        hint = "" if request.is_verbose or request.only_failed else "; -v shows decisions, too"
         Screen().print(Text(printable(f"There are no {what}{when}{hint}.")))
     try:
         while request.is_following:
@@ -127,7 +127,7 @@ class _Logs:
                 self._readers.setdefault(name, reader).read()
 
     def _is_shown(self, line: Line) -> bool:
-        if self._request.only_failures:
+        if self._request.only_failed:
             is_wanted = line.kind == "failure"
         else:
             is_wanted = self._request.is_verbose or line.kind != "decision"

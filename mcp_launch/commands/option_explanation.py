@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_launch.commands.env_explanation import Explanation, Step, list_profiles
+from mcp_launch.commands.env_explanation import (
+    Explanation,
+    Step,
+    choose_first,
+    list_given,
+    list_tables,
+)
 from mcp_launch.errors import UsageError, suggest
 from mcp_launch.launch import options
-from mcp_launch.machine.preview_inputs import split
 from mcp_launch.values import Found
 
 if TYPE_CHECKING:
@@ -56,27 +61,16 @@ def find(preview: Preview, option: str) -> Found:
 
 def explain(preview: Preview, option: str) -> Explanation:
     """Return where an option can be set, in the order of precedence, and what was found."""
-    steps = list(_list_steps(preview, option))
-    used, *others = (at for at, step in enumerate(steps) if step.is_right)
-    for at in others:
-        steps[at] = steps[at]._replace(why=f"{steps[used].place} takes precedence")
-    return Explanation(steps, used, "")
+    return choose_first(list(_list_steps(preview, option)))
 
 
 def _list_steps(preview: Preview, option: str) -> Iterator[Step]:
-    yield _see(
-        f"the option {option}", option, split(preview.situation.arguments)[0], "it is not given"
-    )
-    exported: Mapping[str, list[str] | None] = {}
-    try:
-        exported = options.read_variables(preview.situation.environ)
-    except UsageError:
-        pass  # it is among the problems
-    yield _see(options.name_variable(option), option, exported, "it is not set")
+    for place, given in list_given(preview, option):
+        yield _see(place, option, given, "it is not set")
     key = option.removeprefix("--").replace("-", "_")
-    for place, record, why in list_profiles(preview):
-        layer = record.options if record else {}
-        yield _see(place, option, layer, f"{key} is not mentioned there" if record else why)
+    for place, table, why in list_tables(preview):
+        layer = table.options if table else {}
+        yield _see(place, option, layer, f"{key} is not mentioned there" if table else why)
     yield Step("the default", _find_default(option), "nothing else is set", is_right=True)
 
 

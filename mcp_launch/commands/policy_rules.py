@@ -6,12 +6,11 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_launch import masking
-from mcp_launch.launch.profile_policies import DEFAULT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from mcp_launch.state.profile_cache import Record
+    from mcp_launch.launch.profile_tables import Table
 
 
 class PolicyRule(NamedTuple):
@@ -40,12 +39,9 @@ def _list_pins(pins: Mapping[str, Any], whose: str) -> Iterator[PolicyRule]:
 
 
 def _tell_demand(pin: Mapping[str, Any]) -> str:
-    if "remove" in pin:
-        return "is removed"
     if "value" in pin:
         return f"is {json.dumps(pin['value'], ensure_ascii=False)}"
-    without = f" (default: {pin[DEFAULT]})" if DEFAULT in pin else ""
-    return f"inside {pin['inside']}{without}"
+    return f"inside {pin['inside']}"
 
 
 def mask(policies: dict[str, Any]) -> dict[str, Any]:
@@ -53,19 +49,14 @@ def mask(policies: dict[str, Any]) -> dict[str, Any]:
     return masking.Scrubber(masking.list_in_value(policies)).clean_sent(policies)
 
 
-def list_in_force(places: list[tuple[str, Record]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def list_in_force(tables: Mapping[str, Table]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Return the policies that apply to a server, each with the place that sets it.
 
-    `places` has the more important first. A server's own table in the user's file replaces that
-    of all servers, key by key; a project's file applies in addition.
+    The more important table comes first: it replaces the other, key by key.
     """
-    seen: set[tuple[str, str]] = set()
-    for place, record in places:
-        file = place.rpartition(" in ")[2]  # of "[defaults] in FILE"
-        own = {
-            key: one if one is not None and (file, key) not in seen else None
-            for key, one in record.policies.items()
-        }
-        seen |= {(file, key) for key, one in own.items() if one is not None}
+    seen: set[str] = set()
+    for place, table in tables.items():
+        own = {key: None if key in seen else one for key, one in table.policies.items()}
+        seen |= {key for key, one in own.items() if one is not None}
         if any(one is not None for one in own.values()):
             yield place, own

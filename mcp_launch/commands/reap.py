@@ -16,9 +16,9 @@ from mcp_launch.commands import output
 from mcp_launch.commands.output import print_json, print_paragraph
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import LaunchError, tell
+from mcp_launch.launch import ended
 from mcp_launch.machine import end_server, recognize_server, units
 from mcp_launch.machine.survey import open_survey
-from mcp_launch.state import leases, pools
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,13 +53,10 @@ def run(
     console.quiet = request.is_json and not is_asked
     survey = open_survey(environ, table)
     outcomes = _end_all(console, survey, survey.take_census().ownerless, request)
-    is_declined = any(one.status == "not ended" and not one.error for one in outcomes)
-    removed: dict[str, list[str]] = {"removed_leases": [], "removed_pools": []}
-    if not is_declined and not request.is_dry:
-        removed = _remove_stale(console, survey)
+    ended.tidy(survey.table, f"{survey.state}/leases")
     if request.is_json:
         servers = [_describe(one) for one in outcomes]
-        print_json({"version": 1, "is_dry_run": request.is_dry, "servers": servers, **removed})
+        print_json({"version": 1, "is_dry_run": request.is_dry, "servers": servers})
     return 1 if any(one.error for one in outcomes) else 0
 
 
@@ -98,17 +95,6 @@ def _end(console: Screen, survey: Survey, server: Server) -> _Ended:
         return _Ended(server, "not ended", error.problem)
     console.print(Text(f"Ended {server}"))
     return _Ended(server, "ended")
-
-
-def _remove_stale(console: Screen, survey: Survey) -> dict[str, list[str]]:
-    """Remove the records of launches and pools that are over; return their paths."""
-    of_launches = leases.reclaim_stale(survey.table, f"{survey.state}/leases")
-    of_pools = pools.reclaim_stale(survey.table, f"{survey.state}/pools")
-    for path in of_launches:
-        print_paragraph(console, f"Removed the stale lease {path}")
-    for path in of_pools:
-        print_paragraph(console, f"Removed the stale record {path}")
-    return {"removed_leases": of_launches, "removed_pools": of_pools}
 
 
 def _describe(outcome: _Ended) -> dict[str, Any]:

@@ -293,7 +293,7 @@ def _describe_launch(server: Server, launch: LeasedLaunch) -> Iterator[str]:
     if launch.wire == "direct":
         yield "its host is connected to it directly, so its calls are not counted"
     if server.recent and server.recent.failed_in_hour:
-        failed = f"mcp-launch calls --failed --since 1h --server {shlex.quote(server.name)}"
+        failed = f"mcp-launch calls --failed --since 1h {shlex.quote(server.name)}"
         yield f"calls of the last hour that failed: {failed}"
     if launch.noise:
         yield f"{units.count(launch.noise, 'line')} of its stdout were not messages"

@@ -11,7 +11,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
-from mcp_launch.machine import census_filter, units
+from mcp_launch.machine import running, units
 from mcp_launch.machine.running import list_distinct
 from mcp_launch.machine.survey import open_survey
 
@@ -30,7 +30,7 @@ def run(environ: Mapping[str, str]) -> int:
 
 def show(census: Census) -> None:
     """Print one line; nothing at all if nothing runs."""
-    if not census_filter.is_empty(census):
+    if not running.is_empty(census):
         sys.stdout.write(sum_up(census) + "\n")
 
 

@@ -55,7 +55,6 @@ class WrapRequest(NamedTuple):
     is_sure: bool = False  # do not ask
     is_dry: bool = False  # only show
     options: tuple[str, ...] = ()  # options of `run` to write into the entries
-    is_shared: bool = False  # also files that Git tracks
     is_everywhere: bool = False  # also every recorded file
     is_verbose: bool = False  # name every skipped server
     is_json: bool = False
@@ -66,8 +65,24 @@ class WrapRequest(NamedTuple):
         return not (self.names or self.hosts or self.files)
 
 
+class Edited(NamedTuple):
+    """What was found in the files and, unless it was a dry run or declined, written."""
+
+    report: WrapReport
+    changes: list[Change]
+    still_wrapped: list[str]  # files elsewhere
+
+
 def run(request: WrapRequest, environ: Mapping[str, str], *, is_wrapping: bool) -> int:
     """Wrap or unwrap, and return the exit code."""
+    edited = edit(request, environ, is_wrapping=is_wrapping)
+    if request.is_json:
+        _print_json(*edited)
+    return 1 if edited.report.errors else 0
+
+
+def edit(request: WrapRequest, environ: Mapping[str, str], *, is_wrapping: bool) -> Edited:
+    """Show what would change, ask, and write it."""
     run_options.check([*request.options])
     site = make_site(environ)
     directory = state.find_directory(environ)
@@ -102,9 +117,7 @@ def run(request: WrapRequest, environ: Mapping[str, str], *, is_wrapping: bool) 
         still_wrapped = _show_still_wrapped(report, request, files, directory)
     elif not request.is_dry:
         _note_wrapped(changes, directory)
-    if request.is_json:
-        _print_json(report, changes, still_wrapped)
-    return 1 if report.errors else 0
+    return Edited(report, changes, still_wrapped)
 
 
 def _names(changes: list[Change], launcher: str) -> bool:
@@ -219,7 +232,7 @@ def _protect_tracked(change: Change, request: WrapRequest) -> Change:
     must be a deliberate decision. So such a file is wrapped only on request, and with the
     launcher's bare name. It can always be unwrapped.
     """
-    is_asked_for = request.is_shared or bool(request.files)
+    is_asked_for = bool(request.files)
     host, file, wish = change.host, change.file, change.wish
     if not wish.launcher or not (change.is_any or is_asked_for):
         return change
@@ -261,7 +274,7 @@ def _find_contradiction(words: Sequence[str], environ: Mapping[str, str]) -> Usa
         return None
     own = [*words[at:]]
     try:
-        wanted = profile.load(own, environ, is_launch=False)
+        wanted = profile.load(own, environ)
     except LaunchError:
         # Without the files: one may be invalid, which others report.
         wanted = profile.read_options(own)

@@ -120,7 +120,7 @@ class WrapReport:
         words += ["--", *wish.options] if wish.options else []
         self.say(
             f"Skipped {change.file.path}: {_OF_GIT[change.file.why_not]}. To wrap it, "
-            f"too: {shlex.join(words)} (or add --shared)",
+            f"too: {shlex.join(words)}",
             "yellow",
         )
 
@@ -138,8 +138,7 @@ class WrapReport:
         """Say that a file was changed."""
         path = change.file.path
         self.written[path] = written
-        names = f" in place: it has {written.names} names (hard links)" if written.names > 1 else ""
-        self.say(f"Changed {path}{names}")
+        self.say(f"Changed {path}")
         if written.copy and self.is_verbose:
             self.say(f"a copy of the original is in {written.copy}", indent=2)
         for copy in written.removed if self.is_verbose else ():

@@ -12,13 +12,14 @@ from mcp_launch import masking
 from mcp_launch.config_files import planned_changes, wrap
 from mcp_launch.config_files.host_config import list_entries
 from mcp_launch.config_files.planned_changes import Wish
-from mcp_launch.documents.document import Document
+from mcp_launch.documents.document import read_document
 from mcp_launch.errors import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from mcp_launch.config_files.planned_changes import Change, Entry
+    from mcp_launch.documents.document import Document
     from mcp_launch.documents.positions import Path
 
 
@@ -76,9 +77,10 @@ def list_words(change: Change) -> Iterator[EntryWords]:
 
 def _read_both(change: Change) -> tuple[Document, Document]:
     file = change.file
-    return Document(file.kind, change.before, file.path), Document(
-        file.kind, change.after, file.path
+    before, after = (
+        read_document(file.kind, text, file.path) for text in (change.before, change.after)
     )
+    return before, after
 
 
 def _make_scrubber(change: Change, *documents: Document) -> masking.Scrubber:

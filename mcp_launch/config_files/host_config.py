@@ -110,8 +110,6 @@ class HostConfig(NamedTuple):
     why_not: Callable[[dict[str, Any]], str] = lambda _: ""
     starts_anywhere: bool = False  # it starts servers in `/` or the home, whatever the project
     approval: Approval = Approval()
-    # Why it does not notice when a server's tools change, and what to do; None: it does.
-    explain_unnoticed_tools: Callable[[Source], tuple[str, str] | None] = lambda _: None
     quirks: HostQuirks = HostQuirks()
     sessions: SessionRecords = SessionRecords()
     knowledge: Knowledge = Knowledge()

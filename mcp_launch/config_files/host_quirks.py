@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from typing import Literal
 
     from mcp_launch.config_files.site import Site
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     # What a host allows in JSON beyond the standard.
     JsonExtras = Literal["nothing", "comments", "comments and trailing commas"]
-
-    # Where a value is in an entry.
-    Key = tuple[str, ...]
 
     # What a host does with one name in several of its files.
     SameName = Literal["unknown", "merged", "nearest"]
@@ -52,12 +49,7 @@ class HostProgram(NamedTuple):
     """How a host is installed."""
 
     command: str = ""  # empty: it does not have its own program
-    tells_version: bool = False  # with --version; others open a window
-    package: str = ""  # its name in npm
     bundle: str = ""  # its name on macOS
-    tried: tuple[str, ...] = ()  # the releases that our tests run against
-    litters: str = ""  # the variable for the directory in which it writes files even for --version
-    calming: str = ""  # the variable that keeps it from updating itself
 
 
 class Environment(NamedTuple):
@@ -85,8 +77,6 @@ class Environment(NamedTuple):
     list_settings: Callable[[Site], list[str]] = lambda _: []
     # … and those of a project, for its servers.
     list_project_settings: Callable[[str], list[str]] = lambda _: []
-    # The keys of a remote server's entry that name a variable, and the variable.
-    list_of_remote: Callable[[Mapping[str, Any]], Iterable[tuple[Key, str]]] = lambda _: ()
     # Whether PATH in an entry is added to the existing one.
     extends_path: bool = False
 
@@ -104,7 +94,6 @@ class Texts(NamedTuple):
     # Whether it is known to leave a reference to an unset variable as it is written.
     leaves_unset: bool = False
     fills_in: re.Pattern[str] | None = None  # what only the host can fill in
-    question: str = ""  # how to make it ask for a secret
     table: str = "env"  # the key of the variables in an entry
     keyring: str = ""  # the key that names variables from the system's keyring
 
@@ -117,41 +106,6 @@ class Wait(NamedTuple):
     fix: str
 
 
-class ToolCount(NamedTuple):
-    """How many tools a host accepts, from all its servers together."""
-
-    limit: int
-    consequence: str
-
-
-class NameLength(NamedTuple):
-    """How long a tool's name may be, including the prefix that the host adds."""
-
-    limit: int
-    before: str  # {} is the server's name
-
-
-class AnswerTimeout(NamedTuple):
-    """The key of an entry that limits how long an answer may take."""
-
-    key: str
-    in_second: int  # how many of its units make a second
-    default: int | None = None  # None: unknown
-
-
-class Limits(NamedTuple):
-    """The limits of a host."""
-
-    # How long it waits for an entry's tools, given its own environment; longest first.
-    list_waits: Callable[[Mapping[str, Any], Mapping[str, str]], list[Wait]] = lambda _, __: []
-    tools: ToolCount | None = None
-    tool_name: NameLength | None = None
-    answer: AnswerTimeout | None = None
-    server_name: re.Pattern[str] | None = None
-    name_rule: str = ""  # the same in words
-    reserved_names: frozenset[str] = frozenset()
-
-
 class Greeting(NamedTuple):
     """How a host opens a connection to a server."""
 
@@ -160,21 +114,6 @@ class Greeting(NamedTuple):
     newer_variable: str = ""  # if an entry sets it, the host begins with `server/discover`
     refuses_incomplete: bool = False  # it refuses incomplete answers to `initialize`
     versions: frozenset[str] = frozenset()  # protocol versions that it accepts; empty: any
-
-
-class EntryKeys(NamedTuple):
-    """What a host makes of an entry with keys that it does not expect."""
-
-    # The keys that it ignores, and what may be meant.
-    list_ignored: Callable[[Mapping[str, Any]], Iterable[tuple[str, str]]] = lambda _: ()
-    # Whether it refuses a whole file for one entry: the keys, with the reason and the fix, given
-    # the entry, its name, and whether it may complete another.
-    refuses_files: bool = False
-    list_refusing: Callable[[object, str, bool], Iterable[tuple[str, str, str]]] = lambda *_: ()
-    # The keys that make it skip the entry, with the reason and the fix.
-    list_skipping: Callable[[object], Iterable[tuple[str, str, str]]] = lambda _: ()
-    # Whether it skips a whole file, given its scope and its content.
-    is_file_skipped: Callable[[str, object], bool] = lambda *_: False
 
 
 class HostQuirks(NamedTuple):
@@ -186,7 +125,8 @@ class HostQuirks(NamedTuple):
     environment: Environment = Environment()
     own_environment: Environment | None = None  # of its program, if it also lives in a host
     texts: Texts = Texts()
-    limits: Limits = Limits()
+    # How long it waits for an entry's tools, given its own environment; longest first.
+    list_waits: Callable[[Mapping[str, Any], Mapping[str, str]], list[Wait]] = lambda _, __: []
     greeting: Greeting = Greeting()
     cwd: Cwd = "unknown"
     cwd_key: str = "cwd"  # the key of an entry
@@ -196,10 +136,8 @@ class HostQuirks(NamedTuple):
     # one to the shell. Seen with Codex 0.125 and 0.166, Claude Code 2.1.325.
     starts_without_shell: bool = False
     json_extras: JsonExtras = "comments and trailing commas"
-    ignores_unknown_tables: bool = True  # False: unknown
     # The files with an allowlist of exact commands, and the commands; None: it does not match
     # servers by their command, neither with an allowlist nor with plugins.
     list_allowed_commands: Callable[[Site], dict[str, list[Any]]] | None = None
     # What the user loses when it cannot read a file, by the file's scope.
     losses: tuple[tuple[str, str], ...] = ()
-    keys: EntryKeys = EntryKeys()

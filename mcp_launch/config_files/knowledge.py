@@ -1,7 +1,6 @@
 """How much is known of a host, and how: run for real, read in the program, or only reported.
 
-The table of the topic `hosts` is made from these records, so that nobody takes a report for a
-measurement.
+`mcp-launch explain hosts` shows these records, so that nobody takes a report for a measurement.
 """
 
 from __future__ import annotations

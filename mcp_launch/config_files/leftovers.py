@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from mcp_launch.config_files import planned_changes, wrap
 from mcp_launch.config_files.host_config import list_entries
-from mcp_launch.documents.document import Document
+from mcp_launch.documents.document import read_document
 from mcp_launch.errors import FileRefused
 
 if TYPE_CHECKING:
     from mcp_launch.config_files.host_config import File, HostConfig
+    from mcp_launch.documents.document import Document
     from mcp_launch.documents.positions import Path
 
 
@@ -26,7 +27,7 @@ def holds_ours(host: HostConfig, file: File, text: str) -> bool:
 
 
 def _holds_ours(host: HostConfig, file: File, text: str) -> bool:
-    document = Document(file.kind, text, file.path)
+    document = read_document(file.kind, text, file.path)
     return any(_is_ours(document, host, path) for path in list_entries(document, file))
 
 

@@ -15,6 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from mcp_launch.documents.document import Document
     from mcp_launch.documents.positions import Path
 
@@ -38,18 +40,31 @@ def find_separator(document: Document, where: Path) -> str:
 
 def choose_separator(document: Document, entry: Path) -> str:
     """Return what to write between the words of a list in a file that has none like it."""
-    for path, spot in document.spots.items():
-        first = document.spots.get((*path[:-1], 0))
-        if path[-1:] != (1,) or first is None or document.get(first.path) == "run":
+    for where in _list_lists(document, entry[:-1]):
+        first, second = (document.spots.get((*where, at)) for at in (0, 1))
+        if first is None or second is None or document.get(first.path) == "run":
             continue
-        between = document.text[first.value[1] : spot.value[0]]
+        between = document.text[first.value[1] : second.value[0]]
         if between in {_TIGHT, SPACED}:
             return between
     return _TIGHT if document.kind == "json" and _has_tight_colons(document, entry) else SPACED
 
 
+def _list_lists(document: Document, table: Path) -> Iterator[Path]:
+    """Return the paths of the lists in the entries of a table of servers."""
+    for name in _list_keys(document, table):
+        for key in _list_keys(document, (*table, name)):
+            if isinstance(document.get((*table, name, key)), list):
+                yield (*table, name, key)
+
+
+def _list_keys(document: Document, path: Path) -> Iterable[str | int]:
+    found = document.get(path)
+    return found if isinstance(found, dict) else range(len(found) if isinstance(found, list) else 0)
+
+
 def _has_tight_colons(document: Document, entry: Path) -> bool:
-    inner = [spot for path, spot in document.spots.items() if path[:-1] == entry]
+    inner = [document.spots[*entry, key] for key in document.get(entry)]
     return bool(inner) and all(document.text[one.key[1] : one.value[0]] == ":" for one in inner)
 
 
@@ -80,5 +95,5 @@ def _cut(document: Document, where: Path) -> str:
 
 
 def _join(document: Document, where: Path, separator: str) -> str:
-    elements = [spot.value for path, spot in document.spots.items() if path[:-1] == where]
-    return separator.join(document.cut(value) for value in elements)
+    elements = [document.spots[*where, at].value for at in range(len(document.get(where)))]
+    return separator.join(map(document.cut, elements))

@@ -7,7 +7,7 @@ import shlex
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch.config_files import amend, run_options, wrap
+from mcp_launch.config_files import run_options, wrap
 from mcp_launch.config_files.host_config import list_entries, tell_why_not
 from mcp_launch.config_files.skip_reasons import (
     ALREADY_WRAPPED,
@@ -20,8 +20,8 @@ from mcp_launch.config_files.skip_reasons import (
     SHARES,
     UNSAFE,
 )
-from mcp_launch.documents import yaml_aliases
-from mcp_launch.documents.document import Document
+from mcp_launch.documents import yaml_text
+from mcp_launch.documents.document import read_document
 from mcp_launch.errors import FileRefused, LaunchError, UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.config_files.host_config import File, HostConfig
     from mcp_launch.config_files.wrap import Shape
-    from mcp_launch.documents.document import Edit
+    from mcp_launch.documents.document import Document, Edit
     from mcp_launch.documents.positions import Path
 
 
@@ -118,7 +118,7 @@ def look(host: HostConfig, file: File, text: str, wish: Wish) -> Change:
         FileRefused: The file is invalid.
 
     """
-    document = Document(file.kind, text, file.path)
+    document = read_document(file.kind, text, file.path)
     paths = [
         path
         for path in list_entries(document, file)
@@ -145,7 +145,7 @@ def _list_new_words(
     file: File, after: str, proposals: list[_Proposal]
 ) -> dict[Path, tuple[str, ...]]:
     """Return the commands that entries have after the change."""
-    document = Document(file.kind, after, file.path)
+    document = read_document(file.kind, after, file.path)
     return {one.path: (*wrap.list_words(document, one.path, one.shape),) for one in proposals}
 
 
@@ -156,7 +156,7 @@ def change_some(host: HostConfig, file: File, paths: Iterable[Path], wish: Wish,
         FileRefused: The file is invalid, or none of these entries can be changed.
 
     """
-    document = Document(file.kind, text, file.path)
+    document = read_document(file.kind, text, file.path)
     proposals, reasons = _propose_all(document, host, file, paths, wish)
     if not proposals:
         why = "; ".join(
@@ -229,7 +229,7 @@ def _amend(document: Document, path: Path, shape: Shape, wish: Wish) -> _Proposa
     # Without a command it was written by hand, and unwrap skips it: add only what is asked for.
     needs_name = has_command and not run_options.has(words[2:], "--server")
     named = wrap.name_entry(document, path) if needs_name else []
-    edits, amended = amend.amend(document, path, shape, [*named, *wish.options])
+    edits, amended = wrap.amend(document, path, shape, [*named, *wish.options])
     needs_path = wish.writes_path or wrap.list_stopping_variables(document, path)
     is_named = needs_path and os.path.isabs(wish.launcher) and not os.path.isabs(words[0])
     if is_named or wrap.is_launcher_misplaced(words, wish.launcher):
@@ -247,7 +247,7 @@ def _list_sharing(document: Document, host: HostConfig, file: File) -> dict[Path
         shape = find_shape(document, host, path)
         keys = (shape.command, shape.args) if shape else ()
         parts[path] = [document.get(path + key) for key in ((), *keys)]
-    return yaml_aliases.list_sharing(parts)
+    return yaml_text.list_sharing(parts)
 
 
 def _propose_shared(
@@ -280,7 +280,7 @@ def _tell_why_not(host: HostConfig, entry: object, words: list[str], wish: Wish)
 def _are_safe(document: Document, file: File, proposals: list[_Proposal], wish: Wish) -> bool:
     """Return whether the result means what it should, and can be undone byte for byte."""
     try:
-        after = Document(file.kind, _apply(document, proposals), file.path)
+        after = read_document(file.kind, _apply(document, proposals), file.path)
         if not all(_is_right(document, after, one, wish) for one in proposals):
             return False
         if _drop(document, proposals) != _drop(after, proposals):
@@ -320,7 +320,7 @@ def _drop(document: Document, proposals: list[_Proposal]) -> object:
         for path in (one.path, *one.also)
         for key in (one.shape.command, one.shape.args, ("env_vars",))
     ]
-    return yaml_aliases.copy_without(document.value, paths)
+    return document.copy_without(paths)
 
 
 def find_shape(document: Document, host: HostConfig, path: Path) -> Shape | None:

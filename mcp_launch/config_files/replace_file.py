@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import stat
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import state
-from mcp_launch.config_files import backups, leftovers, wrapped_files, write_file
+from mcp_launch.config_files import backups, leftovers, wrapped_files
 from mcp_launch.errors import FileRefused, name_reason
 
 if TYPE_CHECKING:
@@ -27,13 +29,20 @@ _PATIENCE = 10.0
 # A host's lock older than this, in seconds, was left behind; that is the host's own rule.
 _STALE = 10.0
 
+# The name of a draft of `state.write_whole`: the pid of its writer, and enough randomness to be
+# ours beyond doubt.
+_DRAFT = re.compile(r"\.mcp-launch-draft-([0-9]{1,10})-[0-9a-f]{32}")
+
+# A draft is written in a moment; one that is older than this, in seconds, and whose process is
+# gone was left behind.
+_LEFT_BEHIND = 3600.0
+
 
 class WrittenFile(NamedTuple):
     """What was done besides writing a file."""
 
     copy: str = ""  # where a copy was made, if one was
     removed: tuple[str, ...] = ()  # copies that are no longer needed
-    names: int = 1  # number of hard links; with several the file was written in place
 
 
 def replace(
@@ -45,13 +54,14 @@ def replace(
     state directory, where launchers lock each other out.
 
     Raises:
-        FileRefused: It cannot be written, or its host holds its lock.
+        FileRefused: It cannot be written, its host holds its lock, or it has several names.
 
     """
     path = os.path.realpath(file.path)  # a link stays a link
     try:
         with keep_others_out(directory), _hold(file.lock):
-            write_file.sweep(path)
+            _sweep(path)
+            _refuse_several_names(path)
             return _replace(host, file, path, make, directory)
     except OSError as error:
         raise FileRefused(
@@ -93,12 +103,22 @@ def describe_gone(path: str) -> str:
     )
 
 
+def _refuse_several_names(path: str) -> None:
+    """Refuse a file with hard links: a new one in its place would be only one of them."""
+    count = os.stat(path).st_nlink
+    if count > 1:
+        raise FileRefused(
+            f"{path} was not changed: it has {count} names (hard links), and would keep only one",
+            fix="replace the others by symbolic links (ln -sf), then run the command again",
+        )
+
+
 def _replace(
     host: HostConfig, file: File, path: str, make: Callable[[str], str], directory: str
 ) -> WrittenFile | None:
     copy = ""
     while True:
-        before = write_file.read(path)
+        before = _read(path)
         after = make(before)
         if after == before:
             return None
@@ -110,37 +130,16 @@ def _replace(
             copy = backups.keep(directory, path, before, is_untouched=is_untouched) or copy
             if is_ours:
                 wrapped_files.note(directory, host, file)
-            names = write_file.write(path, before, after)
+            is_written = _write(path, before, after)
         except OSError as error:
-            if not _reads_as(path, before):
-                kept = _rescue(directory, path, before, is_untouched=is_untouched)
-                raise FileRefused(
-                    f"{path} may be damaged: it was only partly written: {error.strerror}",
-                    fix=f"free disk space, then restore it from {kept}",
-                ) from None
             if is_untouched:
                 _let_go(directory, path)
             raise FileRefused(
                 f"cannot write {path}: {error.strerror}",
                 fix="make it, its directory and your home writable, and free disk space",
             ) from None
-        if names:
-            return _conclude(directory, path, WrittenFile(copy, names=names), is_ours=is_ours)
-
-
-def _reads_as(path: str, text: str) -> bool:
-    try:
-        return write_file.read(path) == text
-    except (OSError, ValueError):
-        return False
-
-
-def _rescue(directory: str, path: str, text: str, *, is_untouched: bool) -> str:
-    """Save the text of a damaged file and return the copy's path, maybe that of an older copy."""
-    if not is_untouched:
-        with contextlib.suppress(OSError, FileRefused):
-            return backups.keep(directory, f"{path}.rescued", text, is_untouched=True)
-    return backups.name_copy(directory, path)
+        if is_written:
+            return _conclude(directory, path, WrittenFile(copy), is_ours=is_ours)
 
 
 def _conclude(directory: str, path: str, written: WrittenFile, *, is_ours: bool) -> WrittenFile:
@@ -201,3 +200,54 @@ def _break_if_stale(lock: str) -> None:
     with contextlib.suppress(OSError):
         if time.time() - os.stat(lock).st_mtime > _STALE:
             os.rmdir(lock)
+
+
+def _read(path: str) -> str:
+    """Return a file's text, with its line ends unchanged."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return file.read()
+
+
+def _write(path: str, before: str, after: str) -> bool:
+    """Write a file; return False if it has changed meanwhile."""
+    return state.write_whole(
+        path,
+        after.encode(),
+        like=os.stat(path),
+        is_lasting=True,
+        is_wanted=lambda: _read(path) == before,
+    )
+
+
+def _sweep(path: str) -> None:
+    """Remove the drafts that a killed launcher left beside a file, and nothing else."""
+    directory = os.path.dirname(path)
+    for name in os.listdir(directory):
+        if is_abandoned(name) and _is_old(os.path.join(directory, name)):
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(directory, name))
+
+
+def is_abandoned(name: str) -> bool:
+    """Return whether a file has the name of a draft, and its writer has ended."""
+    found = _DRAFT.fullmatch(name)
+    if not found:
+        return False
+    try:
+        os.kill(int(found[1]), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def _is_old(draft: str) -> bool:
+    """Return whether a draft is a plain file of ours, and too old to be in use."""
+    try:
+        status = os.lstat(draft)
+    except OSError:
+        return False
+    is_own = hasattr(os, "geteuid") and status.st_uid == os.geteuid()
+    is_single = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+    return is_own and is_single and time.time() - status.st_mtime > _LEFT_BEHIND

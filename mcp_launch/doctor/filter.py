@@ -1,7 +1,7 @@
-"""Which findings the user wants to see: by level, by code, by code and server.
+"""Which findings the user wants to see: by code, by code and server, by level.
 
-A rule is a code (`ML206`), the beginning of several (`ML2`), or either with a name
-(`ML206:docs`): then it applies only to that server, or to that host.
+A rule is a code (`ML206`), the beginning of several (`ML2`), a level (`error`), or one of these
+with a name (`ML206:docs`): then it applies only to that server, or to that host.
 
 ML001, that a check could not run, is always shown: a filter must not make an incomplete run
 look like a healthy machine.
@@ -12,13 +12,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch.doctor.finding import CHECKS, LEVELS
+from mcp_launch.doctor.check import CHECKS, LEVELS
 from mcp_launch.errors import UsageError, suggest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcp_launch.doctor.finding import Finding, Level
+    from mcp_launch.doctor.check import Finding
 
 INCOMPLETE = "ML001"
 
@@ -26,7 +26,7 @@ _CODE = re.compile(r"ML\d{0,3}")
 
 
 class CodeRule(NamedTuple):
-    """Findings with this code, or a code that begins so."""
+    """Findings with this code, with a code that begins so, or of this level."""
 
     code: str
     name: str = ""  # of a server or a host; empty: all of them
@@ -39,7 +39,6 @@ class CodeRule(NamedTuple):
 class Filter(NamedTuple):
     """What to show, and what to ignore."""
 
-    level: Level = "note"  # this one and worse
     select: tuple[CodeRule, ...] = ()  # empty: everything
     ignore: tuple[CodeRule, ...] = ()
 
@@ -52,10 +51,8 @@ class Filter(NamedTuple):
         return [one for one in findings if self._is_wanted(one) and self._is_ignored(one)]
 
     def _is_wanted(self, finding: Finding) -> bool:
-        if finding.code == INCOMPLETE:
-            return True
         is_selected = not self.select or _match(self.select, finding)
-        return is_selected and LEVELS.index(finding.level) <= LEVELS.index(self.level)
+        return is_selected or finding.code == INCOMPLETE
 
     def _is_ignored(self, finding: Finding) -> bool:
         return finding.code != INCOMPLETE and _match(self.ignore, finding)
@@ -63,7 +60,11 @@ class Filter(NamedTuple):
 
 def _match(rules: tuple[CodeRule, ...], finding: Finding) -> bool:
     """Return whether rules cover a finding; one about several servers, if they cover each."""
-    names = {rule.name for rule in rules if finding.code.startswith(rule.code)}
+    names = {
+        rule.name
+        for rule in rules
+        if finding.code.startswith(rule.code) or finding.level == rule.code
+    }
     host = finding.subject.host
     if "" in names or (host and host in names):
         return True
@@ -95,13 +96,16 @@ def read_rule(text: str, option: str) -> CodeRule:
 
     """
     code, _, name = text.partition(":")
-    code = code.strip().upper()
+    code = code.strip()
+    if code.lower() in LEVELS:
+        return CodeRule(code.lower(), name.strip())
+    code = code.upper()
     if not _CODE.fullmatch(code) or not any(known.startswith(code) for known in CHECKS):
-        near = suggest(code, CHECKS)
+        near = suggest(code, CHECKS) or suggest(code.lower(), LEVELS)
         error = UsageError(
             f"{_begin(option)}there is no code {code or text}",
-            fix=f"{near}write a code such as ML206, the beginning of some such as ML2, or a code "
-            "and a server such as ML206:docs",
+            fix=f"{near}write a code such as ML206, the beginning of some such as ML2, a level "
+            "(error, warning, note), or a code and a server such as ML206:docs",
         )
         error.suggestion = near
         raise error
@@ -116,19 +120,3 @@ def read_rule(text: str, option: str) -> CodeRule:
 def _begin(option: str) -> str:
     """Return the beginning of an error about an option, or about a key, whose place is shown."""
     return f"{option}: " if option.startswith("-") else ""
-
-
-def read_level(text: str) -> Level:
-    """Return a level.
-
-    Raises:
-        UsageError: There is no such level.
-
-    """
-    for level in LEVELS:
-        if level == text:
-            return level
-    near = suggest(text, LEVELS)
-    error = UsageError(f"there is no level {text}", fix=f"{near}write one of {', '.join(LEVELS)}")
-    error.suggestion = near
-    raise error

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mcp_launch import __version__
-from mcp_launch.doctor.checks import processes
-from mcp_launch.doctor.filter import INCOMPLETE, Filter
-from mcp_launch.doctor.finding import LEVELS, Finding
+from mcp_launch.doctor.check import LEVELS
+from mcp_launch.doctor.filter import INCOMPLETE
 from mcp_launch.errors import printable
-from mcp_launch.machine import installed_hosts, known_secrets
+from mcp_launch.machine import known_secrets
 from mcp_launch.machine.entry_state import classify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcp_launch.doctor.checks.processes import Share
+    from mcp_launch.doctor.check import Finding
+    from mcp_launch.doctor.filter import Filter
     from mcp_launch.machine.entry_state import Kind
     from mcp_launch.machine.survey import Item, Survey
 
@@ -29,9 +29,9 @@ _HEALTHY, _PROBLEMS, _INCOMPLETE = 0, 1, 2
 class Report:
     """The findings of one run, for people (`report_text`) and for programs."""
 
-    def __init__(self, survey: Survey, found: list[Finding], wanted: Filter | None = None) -> None:
+    def __init__(self, survey: Survey, found: list[Finding], wanted: Filter) -> None:
         self.survey = survey
-        self.filter = wanted or Filter()
+        self.filter = wanted
         self.findings = self.filter.select_shown(found)
         self.ignored = self.filter.select_ignored(found)
         self._scrubber = known_secrets.make_scrubber(survey)
@@ -53,7 +53,6 @@ class Report:
             "mcp-launch": __version__,
             "counts": counts,
             "filter": {
-                "level": self.filter.level,
                 "select": [str(rule) for rule in self.filter.select],
                 "ignore": [str(rule) for rule in self.filter.ignore],
             },
@@ -62,8 +61,6 @@ class Report:
                 {"code": one.code, "subject": _describe_subject(one)} for one in self.ignored
             ],
             "hosts": list(self.describe_hosts()),
-            "entries": [_describe_entry(item) for item in self.survey.items],
-            "memory": [_describe_share(share) for share in processes.list_memory(self.survey)],
             "servers": len(self.survey.servers),
         }
         return self._scrubber.clean_all(report)
@@ -74,13 +71,10 @@ class Report:
             program = self.survey.programs.get(host.name)
             items = [item for item in self.survey.items if item.host is host]
             if program or items:
-                version = program.version if program else ""
                 yield {
                     "host": host.name,
                     "title": host.title,
-                    "program": program.path if program else None,
-                    "version": version or None,
-                    "tried": installed_hosts.tell_tried(host.name, version),
+                    "program": program,
                     "servers": sum(not item.why_not for item in items),
                     "remote": _name_all(items, "remote"),
                     "disabled": _name_all(items, "disabled"),
@@ -108,22 +102,5 @@ def _describe_subject(finding: Finding) -> dict[str, Any]:
     return {name: value for name, value in finding.subject._asdict().items() if value}
 
 
-def _describe_entry(item: Item) -> dict[str, Any]:
-    return {
-        "host": item.host.name,
-        "server": item.name,
-        "scope": item.scope,
-        "file": item.file.path,
-        "kind": classify(item).kind,
-        "why_not": item.why_not or None,
-        "is_wrapped": item.is_wrapped,
-    }
-
-
 def _name_all(items: list[Item], kind: Kind) -> list[str]:
     return [item.name for item in items if classify(item).kind == kind]
-
-
-def _describe_share(share: Share) -> dict[str, Any]:
-    memory = {"bytes": share.memory.amount, "kind": share.memory.kind}
-    return share._asdict() | {"memory": memory}

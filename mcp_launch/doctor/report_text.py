@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from mcp_launch.doctor.checks import processes
-from mcp_launch.doctor.finding import LEVELS
+from mcp_launch.doctor.check import LEVELS
+from mcp_launch.doctor.running import list_hosts
 from mcp_launch.doctor.source_line import SourceLines
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine import units
-from mcp_launch.machine.wrap_hint import SHARED
+from mcp_launch.machine.running import count_shared_once, list_distinct
 from mcp_launch.values import shorten_home
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from mcp_launch.doctor.finding import Finding
+    from mcp_launch.doctor.check import Finding
     from mcp_launch.doctor.report import Report
 
 # The findings that are shown as one line: there may be dozens, and they are no defects.
@@ -54,7 +54,8 @@ class ReportText:
             for finding in alike:
                 self._show_finding(finding)
         self._show_unwrapped()
-        self._show_memory()
+        if self._is_verbose:
+            self._show_memory()
         self._console.print()
         self._print(0, self._sum_up())
 
@@ -64,7 +65,7 @@ class ReportText:
             if host["servers"] or host["remote"] or host["disabled"]:
                 self._print(0, self._introduce(host))
             else:
-                empty.append(self._name_host(host))
+                empty.append(host["title"])
         if empty:
             self._print(0, Text(f"Without servers: {', '.join(empty)}", "dim"))
         if not self._report.survey.items and not empty:
@@ -76,12 +77,8 @@ class ReportText:
         for kind in ("remote", "disabled"):
             names = host[kind]
             facts += [f"{len(names)} {kind} ({', '.join(names)})"] if names else []
-        line = Text(self._clean(self._name_host(host)), "bold")
+        line = Text(self._clean(host["title"]), "bold")
         return line.append(self._clean(f": {', '.join(facts)}"), "not bold")
-
-    def _name_host(self, host: dict[str, Any]) -> str:
-        name = f"{host['title']} {host['version'] or ''}".rstrip()
-        return f"{name} ({host['tried']})" if self._is_verbose and host["tried"] else name
 
     def _make_heading(self, finding: Finding) -> Text:
         """Return what a finding is about: the host, the server, the place."""
@@ -144,8 +141,7 @@ class ReportText:
         ways = []
         for reach, where, how in (
             ("own", "", f"mcp-launch wrap{only}"),
-            ("shared", " in files that Git tracks", f"mcp-launch wrap {SHARED.strip()}{only}"),
-            ("file", " outside this project", "mcp-launch wrap --file FILE"),
+            ("file", " outside this project or tracked by Git", "mcp-launch wrap --file FILE"),
         ):
             these = sum(one.reach == reach for one in self._unwrapped)
             if these:
@@ -158,18 +154,17 @@ class ReportText:
         return survey.hosts if survey.is_narrowed else []
 
     def _show_memory(self) -> None:
-        shares = processes.list_memory(self._report.survey)
-        if shares:
+        """Show what runs now; a server that several sessions share is counted once."""
+        hosts = list_hosts(self._report.survey)
+        if hosts:
             self._console.print()
             self._print(0, Text("Running now", "bold"))
-        for host, of_host in groupby(shares, lambda share: share.host):
-            self._print(2, Text(self._clean(host), "bold"))
-            for share in of_host:
-                suffix = f" for {share.session}" if share.session else ""
-                suffix += f", shared by {share.shared_by}" if share.shared_by > 1 else ""
+        for host in count_shared_once(hosts):
+            self._print(2, Text(self._clean(str(host)), "bold"))
+            for server in list_distinct(host.servers):
                 # As in `ps`, which says only what is not PSS.
-                memory = str(share.memory).removesuffix(" PSS")
-                self._print(4, Text(self._clean(f"{share.server}{suffix}: {memory}")))
+                memory = str(server.memory).removesuffix(" PSS")
+                self._print(4, Text(self._clean(f"{server}: {memory}")))
 
     def _sum_up(self) -> Text:
         """Return how many findings are shown, the worst codes, and what to do next."""
@@ -200,11 +195,10 @@ class ReportText:
                 is_worst = False
 
     def _tell_nothing(self) -> str:
-        wanted = self._report.filter
-        if wanted.select:
-            return f"Nothing found for {', '.join(map(str, wanted.select))}"
-        names = {"error": "errors", "warning": "errors or warnings"}
-        return f"No {names.get(wanted.level, 'problems')} found"
+        wanted = self._report.filter.select
+        if wanted:
+            return f"Nothing found for {', '.join(map(str, wanted))}"
+        return "No problems found"
 
     def _print(self, indent: int, text: Text) -> None:
         """Print an indented line; on a terminal, wrap it between words."""

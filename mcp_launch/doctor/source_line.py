@@ -8,7 +8,6 @@ values are masked.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import masking
@@ -67,11 +66,10 @@ class Excerpt(NamedTuple):
 
 
 class _SearchedFile(NamedTuple):
-    """A file's text, and the parts of it that matter here, in order."""
+    """A file's text, and its values."""
 
     text: str
-    secrets: list[Span] | None = None  # the values that are masked; None: it cannot be parsed
-    values: list[Span] | None = None  # all but tables and lists
+    document: Document | None = None  # None: it cannot be parsed
 
 
 class SourceLines:
@@ -105,8 +103,9 @@ class SourceLines:
 
     def _show(self, file: _SearchedFile, begin: int, place: int, end: int) -> tuple[str, str]:
         """Return the parts of a line before and after a place, without secrets and comments."""
-        spans = file.secrets
-        if spans is None:
+        if file.document:
+            spans = sorted(_list_private(file.document, begin, end))
+        else:
             words = _WORDS.finditer(file.text, begin, end)
             is_header = _HEADER.fullmatch(file.text, begin, end)
             spans = [one.span() for one in words if not is_header and one.group() not in _SHOWN]
@@ -124,12 +123,7 @@ class SourceLines:
             file = self._files.get(path) or File(path, "", "toml")
             try:
                 document = self._survey.read(file)
-                plain = (spot for spot in document.spots.values() if _is_plain(document, spot))
-                self._read[path] = _SearchedFile(
-                    document.text,
-                    sorted(_list_private(document)),
-                    sorted(spot.value for spot in plain),
-                )
+                self._read[path] = _SearchedFile(document.text, document)
             except FileRefused:
                 self._read[path] = _SearchedFile(_read_text(path))
         return self._read[path]
@@ -158,23 +152,24 @@ def _is_plain(document: Document, spot: Spot) -> bool:
 
 def _find_comment(file: _SearchedFile, begin: int, end: int) -> int:
     """Return where a comment begins, after its marker; the end if there is none."""
+    document = file.document
+    spots = document.list_spots(begin, end) if document else ()
+    values = [spot.value for spot in spots if document and _is_plain(document, spot)]
     for found in _COMMENT.finditer(file.text, begin, end):
-        values = file.values or []
-        at = bisect_right(values, (found.start(), end)) - 1
-        if at < 0 or values[at][1] <= found.start():
+        if not any(first <= found.start() < after for first, after in values):
             return found.end()
     return end
 
 
-def _list_private(document: Document) -> Iterator[Span]:
-    """Return the spans of the values that may be secrets."""
-    for path, spot in document.spots.items():
+def _list_private(document: Document, begin: int, end: int) -> Iterator[Span]:
+    """Return the spans of the values in a part of a text that may be secrets."""
+    for path, _, span in document.list_spots(begin, end):
         value = document.get(path)
         if isinstance(value, list):
             yield from _list_words(document, path, value)
         elif _PRIVATE.intersection(map(str, path[:-1])):
             is_secret = not isinstance(value, dict) and not _REFERENCE.fullmatch(str(value))
-            yield from [spot.value] if is_secret else []
+            yield from [span] if is_secret else []
 
 
 def _list_words(document: Document, path: Path, words: list[object]) -> Iterator[Span]:

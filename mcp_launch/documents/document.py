@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcp_launch.documents import jsonc, shell_text, toml, yaml_text
-from mcp_launch.documents.positions import Repeated, Unreadable, locate
+from mcp_launch.documents import jsonc, toml, yaml_text
+from mcp_launch.documents.positions import Repeated, Spot, Unreadable, locate
 from mcp_launch.errors import FileRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
 
-    from mcp_launch.documents.positions import Path, Spot
+    from mcp_launch.documents.positions import Path
 
 Kind = Literal["toml", "json", "yaml", "shell"]
 Edit = tuple[int, int, str]  # begin, end, replacement
@@ -22,12 +23,42 @@ Edit = tuple[int, int, str]  # begin, end, replacement
 # others, or reads them as line breaks, which it folds into a space.
 _TO_ESCAPE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
-_READERS: dict[str, Callable[[str], tuple[Any, list[Spot]]]] = {
-    "toml": toml.read,
+# Crush's `crushrc` is a shell script, which is neither run nor changed. What such a line means only
+# a shell can say, so nothing but the server's name is read.
+_ADDED_SERVER = re.compile(
+    r"""^[ \t]*mcp[ \t]+add[ \t]+(["']?)([\w@./-]+)\1(?=\s|$).*$""", re.MULTILINE
+)
+
+
+def _read_script(text: str) -> tuple[Any, dict[Path, Spot]]:
+    """Return the servers that a script adds, each without a command, and where."""
+    found = [(line[2], line.span(2)) for line in _ADDED_SERVER.finditer(text)]
+    spots = (Spot(("mcp", name), span, span) for name, span in found)
+    return {"mcp": {name: {} for name, _ in found}}, {spot.path: spot for spot in spots}
+
+
+def _read_toml(text: str) -> tuple[Any, dict[Path, Spot]]:
+    value, spots = toml.read(text)
+    return value, {spot.path: spot for spot in spots}
+
+
+_READERS: dict[str, Callable[[str], tuple[Any, Mapping[Path, Spot]]]] = {
+    "toml": _read_toml,
     "json": jsonc.read,
     "yaml": yaml_text.read,
-    "shell": shell_text.read,
+    "shell": _read_script,
 }
+
+
+@functools.lru_cache(maxsize=64)
+def read_document(kind: Kind, text: str, path: str) -> Document:
+    """Return the document of a text; a command asks for that of the same text several times.
+
+    Raises:
+        FileRefused: It cannot be read; the message gives the position.
+
+    """
+    return Document(kind, text, path)
 
 
 class Document:
@@ -42,7 +73,7 @@ class Document:
         self.kind = kind
         self.text = text
         try:
-            self.value, found = _READERS[kind](text)
+            self.value, self.spots = _READERS[kind](text)
         except Unreadable as error:
             line, column = locate(text, error.offset)
             if isinstance(error, Repeated):
@@ -57,7 +88,6 @@ class Document:
                 f"{path} is nested too deeply, or has a value that cannot be read",
                 fix="correct it by hand",
             ) from None
-        self.spots: dict[Path, Spot] = {spot.path: spot for spot in found}
 
     def get(self, path: Path) -> Any:  # noqa: ANN401  # whatever a file may hold
         """Return the value at a path; None if there is none."""
@@ -68,6 +98,12 @@ class Document:
             except (KeyError, IndexError, TypeError):
                 return None
         return value
+
+    def list_spots(self, begin: int, end: int) -> Iterable[Spot]:
+        """Return the positions that reach into a part of the text."""
+        if isinstance(self.spots, jsonc.Spots):
+            return self.spots.list_between(begin, end)  # there may be very many of the others
+        return self.spots.values()
 
     def cut(self, span: tuple[int, int]) -> str:
         """Return a part of the text as it is written."""
@@ -80,7 +116,24 @@ class Document:
 
     def apply(self, edits: list[Edit]) -> str:
         """Return the text with these spans replaced."""
-        text = self.text
-        for begin, end, words in sorted(edits, reverse=True):
-            text = text[:begin] + words + text[end:]
-        return text
+        parts, last = [], 0
+        for begin, end, words in sorted(edits):
+            parts += [self.text[last:begin], words]
+            last = end
+        return "".join([*parts, self.text[last:]])
+
+    def copy_without(self, paths: Iterable[Path]) -> Any:  # noqa: ANN401  # any value of a file
+        """Return the value without some of its parts, which stay where an alias names them."""
+        return functools.reduce(_drop, paths, self.value)
+
+
+def _drop(value: Any, path: Path) -> Any:  # noqa: ANN401
+    """Return a value without the part at a path; only what is on the way to it is copied."""
+    [step, *rest] = path
+    if isinstance(value, dict) and step in value:
+        if not rest:
+            return {key: inner for key, inner in value.items() if key != step}
+        return {**value, step: _drop(value[step], tuple(rest))}
+    if isinstance(value, list) and rest and isinstance(step, int) and step < len(value):
+        return [*value[:step], _drop(value[step], tuple(rest)), *value[step + 1 :]]
+    return value

@@ -1,40 +1,68 @@
 """Read JSON with the position of every value; comments and trailing commas are allowed.
 
 VS Code, Zed, opencode and others accept them, and a comment is somebody's work.
+
+Claude Code keeps the prompts of all projects in the file that has its servers: ten megabytes, of
+which a few lines matter here. So the standard library's parser, which is written in C, reads the
+values, and passes over all that lies between the positions that somebody asks for.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from mcp_launch.documents.positions import Path, Repeated, Spot, Unreadable, locate
 
-if TYPE_CHECKING:
-    from mcp_launch.protocol.json_text import Json
-
-_SPACE = " \t\r\n"
-_WORD_ENDS = frozenset(' \t\r\n,:]}/"')
 _CLOSING = {"{": "}", "[": "]"}
 
-_TEXT_OR_COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TEXT = r'"[^"\\]*(?:\\.[^"\\]*)*'  # without the quote at its end
+_TEXT_OR_COMMENT = re.compile(_TEXT + r'"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _NOT_A_LINE_BREAK = re.compile(r"[^\r\n]")
+
+# A comma without a value before it is an error, so the second part keeps it.
+_TEXT_OR_COMMA = re.compile(_TEXT + r'"|[\[{]\s*,|,(?=\s*[\]}])', re.DOTALL)
+
+_TEXT_OR_BRACKET = re.compile(_TEXT + r'"?|[\[\]{}]', re.DOTALL)
 
 # What may stand where a value is expected. The text itself is not quoted: it may be a secret.
 _A_VALUE = "a text in double quotes, a number, true, false, null, { or ["
 
+# What the standard library's messages begin with, and what we say instead.
+_PROBLEMS = {
+    "Expecting property name": "expected a name in double quotes",
+    "Expecting ':'": "a colon is missing",
+    "Invalid control character": "a text must not hold this character: write \\t or \\uXXXX",
+    "Invalid \\": "no escape begins like this; a backslash itself is written \\\\",
+}
 
-def read(text: str) -> tuple[Any, list[Spot]]:
+_DECODER = json.JSONDecoder()
+_BLANK = re.compile(r"\s*")
+_COLON = re.compile(r"\s*:\s*")
+_COMMA = re.compile(r"\s*,?\s*")
+
+
+def read(text: str) -> tuple[Any, Mapping[Path, Spot]]:
     """Return the value, and the position of each of its parts.
 
     Raises:
         Unreadable: It is neither JSON nor JSON with comments.
 
     """
-    reader = _JsoncReader(text)
-    value = reader.read()
-    return value, reader.spots
+    plain = f" {text[1:]}" if text.startswith("\ufeff") else text
+    try:
+        try:
+            value = _load(plain)
+        except json.JSONDecodeError:
+            plain = _blank_commas(blank_comments(plain))
+            value = _load(plain)
+    except json.JSONDecodeError as error:
+        raise _explain(plain, error) from None
+    except _RepeatedName:
+        raise next(_find_repeated(Spots(plain))) from None
+    return value, Spots(plain)
 
 
 def blank_comments(text: str) -> str:
@@ -47,140 +75,152 @@ def _blank(found: re.Match[str]) -> str:
     return part if part.startswith('"') else _NOT_A_LINE_BREAK.sub(" ", part)
 
 
-class _JsoncReader:
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._at = 1 if text.startswith("\ufeff") else 0
-        self._open: list[int] = []  # the offsets of the brackets that are not closed yet
-        self.spots: list[Spot] = []
+def _blank_commas(text: str) -> str:
+    return _TEXT_OR_COMMA.sub(lambda found: " " if found[0] == "," else found[0], text)
 
-    def read(self) -> Json:
-        if not self._next():
-            raise Unreadable("the file is empty", self._at)
-        value = self._read_value((), (self._at, self._at))
-        extra = self._next()
-        if extra in {"}", "]"}:
-            raise Unreadable(f"this {extra} is one too many", self._at)
-        if extra:
-            raise Unreadable("there is more text after the end", self._at)
-        return value
 
-    def _next(self) -> str:
-        """Skip blanks and comments, and return the next character; "" at the end."""
-        text = self._text
-        while self._at < len(text):
-            if text[self._at] in _SPACE:
-                self._at += 1
-            elif text.startswith("//", self._at):
-                end = text.find("\n", self._at)
-                self._at = len(text) if end < 0 else end
-            elif text.startswith("/*", self._at):
-                end = text.find("*/", self._at)
-                if end < 0:
-                    raise Unreadable("this comment is not closed", self._at)
-                self._at = end + 2
-            else:
-                return text[self._at]
-        if self._open:
-            raise self._explain_end()
-        return ""
+class _RepeatedName(Exception):
+    """An object has a name twice."""
 
-    def _explain_end(self) -> Unreadable:
-        """Return the error for a text that ends before its brackets are closed."""
-        missing = "".join(_CLOSING[self._text[at]] for at in reversed(self._open))
-        line, _ = locate(self._text, self._open[-1])
-        return Unreadable(
-            f"expected {missing} at the end of the file: the {self._text[self._open[-1]]} in line "
-            f"{line} is not closed",
-            len(self._text.rstrip()),
+
+def _load(plain: str) -> Any:  # noqa: ANN401  # whatever a file may hold
+    return json.loads(plain, object_pairs_hook=_make_object)
+
+
+def _make_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(members)
+    if len(value) < len(members):
+        raise _RepeatedName
+    return value
+
+
+class Spots(Mapping[Path, Spot]):
+    """The positions in a valid text; those inside an object or a list are found when asked for."""
+
+    def __init__(self, plain: str) -> None:
+        self._plain = plain
+        begin = _skip(_BLANK, plain, 0)
+        self._root = Spot((), (begin, begin), (begin, self._find_end(begin)))
+        self._inside: dict[Path, dict[str | int, Spot]] = {}
+
+    def __getitem__(self, path: Path) -> Spot:
+        """Return the position at a path."""
+        return self._list_inside(path[:-1])[path[-1]] if path else self._root
+
+    def __iter__(self) -> Iterator[Path]:
+        """Return all paths, in the order of the text."""
+        return (spot.path for spot in self.list_between(0, len(self._plain)))
+
+    def __len__(self) -> int:
+        """Return how many parts there are."""
+        return sum(1 for _ in self)
+
+    def list_between(self, begin: int, end: int) -> Iterator[Spot]:
+        """Return the positions that reach into a part of the text."""
+        waiting = [self._root]
+        while waiting:
+            spot = waiting.pop()
+            yield spot
+            inside = reversed(self._list_inside(spot.path).values())
+            waiting += [one for one in inside if one.key[0] < end and one.value[1] > begin]
+
+    def _list_inside(self, path: Path) -> dict[str | int, Spot]:
+        if path not in self._inside:
+            self._inside[path] = {spot.path[-1]: spot for spot in self.scan(path)}
+        return self._inside[path]
+
+    def scan(self, path: Path) -> Iterator[Spot]:
+        """Return the positions of what is directly inside a value."""
+        plain, at = self._plain, self[path].value[0]
+        is_object, is_list = plain[at] == "{", plain[at] == "["
+        if not is_object and not is_list:
+            return
+        index = 0
+        at = _skip(_BLANK, plain, at + 1)
+        while plain[at] not in "]}":
+            step: str | int = index
+            key = (at, at)
+            if is_object:
+                step, end = _DECODER.raw_decode(plain, at)
+                key = (at, end)
+                at = _skip(_COLON, plain, end)
+            end = self._find_end(at)
+            yield Spot((*path, step), key, (at, end))
+            at = _skip(_COMMA, plain, end)
+            index += 1
+
+    def _find_end(self, begin: int) -> int:
+        return _DECODER.raw_decode(self._plain, begin)[1]
+
+
+def _skip(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    return found.end() if found else at
+
+
+def _find_repeated(spots: Spots, path: Path = ()) -> Iterator[Repeated]:
+    """Return an error for each name that its object has twice."""
+    seen = set()
+    for spot in spots.scan(path):
+        if spot.path in seen:
+            yield Repeated(f"{spot.path[-1]} appears twice", spot.key[0])
+        seen.add(spot.path)
+        yield from _find_repeated(spots, spot.path)
+
+
+def _explain(plain: str, error: json.JSONDecodeError) -> Unreadable:
+    """Return what is wrong with a text, where a person would correct it."""
+    at, found = error.pos, plain[error.pos : error.pos + 1]
+    if error.msg.startswith("Unterminated string") or found in {"\r", "\n"}:
+        return Unreadable('this string is not closed: a " is missing', _find_text(plain, at))
+    if not plain[at:].strip():
+        return _explain_end(plain)
+    if plain.startswith("/*", at):
+        return Unreadable("this comment is not closed", at)
+    if error.msg.startswith("Extra data"):
+        is_bracket = found in _CLOSING.values()
+        extra = (
+            f"this {found} is one too many" if is_bracket else "there is more text after the end"
         )
+        return Unreadable(extra, at)
+    if error.msg.startswith("Expecting ','") and found not in _CLOSING.values():
+        # Where it belongs, not at the text that follows, perhaps some lines below.
+        return Unreadable("a comma is missing", len(plain[:at].rstrip()))
+    return Unreadable(_name_problem(error.msg, found), at)
 
-    def _read_value(self, path: Path, key: tuple[int, int]) -> Json:
-        first = self._next()
-        begin, place = self._at, len(self.spots)
-        if not path:
-            key = (begin, begin)
-        value: Json
-        if first == "{":
-            value = self._read_object(path)
-        elif first == "[":
-            value = self._read_array(path)
-        elif first == '"':
-            value = self._read_string()
-        else:
-            value = self._read_word()
-        self.spots.insert(place, Spot(path, key, (begin, self._at)))
-        return value
 
-    def _read_object(self, path: Path) -> dict[str, Json]:
-        members: dict[str, Json] = {}
-        self._enter()
-        while self._has_more("}", is_first=not members):
-            begin = self._at
-            if self._next() != '"':
-                raise Unreadable("expected a name in double quotes", self._at)
-            name = self._read_string()
-            key = (begin, self._at)
-            if name in members:
-                raise Repeated(f"{name} appears twice", begin)
-            if self._next() != ":":
-                raise Unreadable("a colon is missing", self._at)
-            self._at += 1
-            members[name] = self._read_value((*path, name), key)
-        return members
+def _name_problem(message: str, found: str) -> str:
+    if message.startswith("Expecting ','"):
+        return f"expected {']' if found == '}' else '}'}, not {found}"
+    for begin, problem in _PROBLEMS.items():
+        if message.startswith(begin):
+            return problem
+    if found == "'":
+        return "write double quotes, not single ones"
+    return f"{'a value is missing: ' if found in ',:]}' else ''}expected {_A_VALUE}"
 
-    def _read_array(self, path: Path) -> list[Json]:
-        elements: list[Json] = []
-        self._enter()
-        while self._has_more("]", is_first=not elements):
-            at = (self._at, self._at)
-            elements.append(self._read_value((*path, len(elements)), at))
-        return elements
 
-    def _enter(self) -> None:
-        self._open.append(self._at)
-        self._at += 1
+def _find_text(plain: str, at: int) -> int:
+    """Return where the string begins that an offset is in."""
+    begins = [one.start() for one in _TEXT_OR_BRACKET.finditer(plain, 0) if one[0][0] == '"']
+    return max(begin for begin in begins if begin <= at)
 
-    def _has_more(self, closing: str, *, is_first: bool) -> bool:
-        before = self._at
-        found = self._next()
-        if found in _CLOSING.values() and found != closing:
-            raise Unreadable(f"expected {closing}, not {found}", self._at)
-        if not is_first and found not in {",", closing}:
-            # Where it belongs, not at the text that follows, perhaps some lines below.
-            raise Unreadable("a comma is missing", before)
-        if not is_first and found == ",":
-            self._at += 1
-            found = self._next()
-        if found == closing:
-            self._at += 1
-            self._open.pop()
-            return False
-        return True
 
-    def _read_string(self) -> str:
-        begin = self._at
-        self._at += 1
-        while self._at < len(self._text) and self._text[self._at] not in '"\n':
-            self._at += 2 if self._text[self._at] == "\\" else 1
-        if not self._text.startswith('"', self._at):
-            raise Unreadable('this string is not closed: a " is missing', begin)
-        self._at += 1
-        return str(self._load(begin))
-
-    def _read_word(self) -> Json:
-        begin = self._at
-        while self._at < len(self._text) and self._text[self._at] not in _WORD_ENDS:
-            self._at += 1
-        if begin == self._at:
-            raise Unreadable(f"a value is missing: expected {_A_VALUE}", begin)
-        return self._load(begin)
-
-    def _load(self, begin: int) -> Json:
-        try:
-            value: Json = json.loads(self._text[begin : self._at])
-        except ValueError:
-            is_single = self._text[begin] == "'"
-            hint = "write double quotes, not single ones" if is_single else f"expected {_A_VALUE}"
-            raise Unreadable(hint, begin) from None
-        return value
+def _explain_end(plain: str) -> Unreadable:
+    """Return the error for a text that ends before its brackets are closed."""
+    still_open: list[int] = []
+    for found in _TEXT_OR_BRACKET.finditer(plain):
+        if found[0] in _CLOSING:
+            still_open.append(found.start())
+        elif found[0] in _CLOSING.values():
+            still_open.pop()
+    end = len(plain.rstrip())
+    if not still_open:
+        return Unreadable("the file is empty", len(plain))
+    missing = "".join(_CLOSING[plain[at]] for at in reversed(still_open))
+    line, _ = locate(plain, still_open[-1])
+    return Unreadable(
+        f"expected {missing} at the end of the file: the {plain[still_open[-1]]} in line "
+        f"{line} is not closed",
+        end,
+    )

@@ -32,8 +32,7 @@ class Repeated(Unreadable):
 
 def locate(text: str, offset: int) -> tuple[int, int]:
     """Return the line and column of an offset, both counted from 1."""
-    before = text[:offset]
-    return before.count("\n") + 1, offset - before.rfind("\n")
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 def locate_path(text: str, spots: Mapping[Path, Spot], path: Path) -> tuple[int, int]:

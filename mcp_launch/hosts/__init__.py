@@ -397,6 +397,12 @@ def load(name: str) -> HostIdentity:
     return HostIdentity(name, title, "many sessions") if title else UNKNOWN
 
 
+def name_in_sentence(name: str) -> str:
+    """Return the title of a host by its name; "the host" if it is unknown."""
+    known = load(name)
+    return "the host" if known is UNKNOWN else known.title
+
+
 def _import(name: str) -> ModuleType:
     # By name: these modules import this one, which must not depend on them in turn.
     return __import__(f"{__name__}.{name}", fromlist=["HOST"])

@@ -39,6 +39,17 @@ _KNOWN = {config.name: config for config in (*_OWN_PACKAGE, *_PLAIN)}
 HOSTS = {name: _KNOWN[name] for name in (*_ORDER, *sorted(_KNOWN.keys() - set(_ORDER)))}
 
 
+def describe_hosts() -> str:
+    """Return a table in Markdown of what is known of every host, and how."""
+    head = ["host", "release", "files", "directory of a server"]
+    head += ["session at the start", "session of a call"]
+    rows = [
+        [host.title, host.knowledge.release, *map(str, host.knowledge.facts)]
+        for host in HOSTS.values()
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
+
+
 def _explain_skip(entry: dict[str, Any]) -> str:
     return "" if "command" in entry else GOOSE.why_not(entry)
 

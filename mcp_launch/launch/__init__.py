@@ -15,7 +15,7 @@ from mcp_launch.launch.plan import Dotenv
 from mcp_launch.system import kernel, open_table
 from mcp_launch.system.guardian import Starter
 from mcp_launch.system.spawn import Pipes
-from mcp_launch.values import FAILURE
+from mcp_launch.values import FAILURE, Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _launch(arguments: list[str], launch: str) -> int:
     line = context.trace_back(table, os.getpid())
     _trace_lineage(line)
     sighting = context.look(table, line, os.environ)
-    wanted = profile.load(arguments, os.environ, lambda: line.host.find_place(sighting).value)
+    wanted = profile.load(arguments, os.environ)
     if wanted.trace:
         state.show_trace()  # a profile may set it, too
     if wanted.no_log:
@@ -125,11 +125,17 @@ def _launch(arguments: list[str], launch: str) -> int:
 def _make_starter(
     table: ProcessTable, hosts: list[int], lease: str, wanted: Profile, found: Context
 ) -> Starter:
+    def note_killed(code: int | None, *, is_host_lost: bool) -> None:
+        from mcp_launch.launch import ended
+
+        host = found.host.value if isinstance(found.host, Found) else ""
+        ended.note_killed(lease, host, code, is_host_lost=is_host_lost)
+
     if wanted.share == "off":
-        return Starter(table, hosts, lease, _tidy, _note_killed)
+        return Starter(table, hosts, lease, _tidy, note_killed)
     from mcp_launch.launch import sharing
 
-    return sharing.make_starter(table, hosts, lease, _tidy, _note_killed, wanted, found)
+    return sharing.make_starter(table, hosts, lease, _tidy, note_killed, wanted, found)
 
 
 def _may_wait(wanted: Profile, found: Context) -> bool:
@@ -195,29 +201,9 @@ def list_taken_threads(
 
 
 def _tidy(table: ProcessTable, directory: str) -> None:
-    """Clean up after dead launches; the guardian does it, because nobody waits for it."""
-    from mcp_launch.state import handshake_files, launch_log, leases
+    from mcp_launch.launch import ended
 
-    for path in leases.reclaim_stale(table, directory):
-        launch_log.append_end(path, "it was killed, or the machine was restarted")
-    launch_log.prune(launch_log.find_directory(os.environ), directory)
-    handshake_files.prune(os.environ)
-    if os.path.isdir(shared := f"{state.find_directory(os.environ)}/pools"):
-        from mcp_launch.state import pools
-
-        pools.reclaim_stale(table, shared)
-
-
-def _note_killed(lease: str, code: int | None) -> None:
-    """Log the end of a launch whose launcher was killed; its guardian does it."""
-    try:
-        from mcp_launch.runtime.streams import tell_exit
-        from mcp_launch.state import launch_log
-
-        how = f"; the server {tell_exit(code)}" if code is not None else ""
-        launch_log.append_end(lease, f"mcp-launch itself was killed{how}")
-    except Exception:  # noqa: BLE001, S110  # a guardian works on if it cannot be imported any more
-        pass
+    ended.tidy(table, directory)
 
 
 def refuse_sharing(wanted: Profile) -> None:

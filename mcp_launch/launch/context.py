@@ -38,7 +38,6 @@ ROOT_MARKERS = (
     "package.json",
     "Cargo.toml",
     "go.mod",
-    ".mcp-launch.toml",
 )
 
 

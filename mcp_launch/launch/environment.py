@@ -65,32 +65,30 @@ HOSTS_OWN = (
     "XAI_API_KEY",
 )
 
-# Two patterns per word: it may occur anywhere in the name of a secret, and a name that ends with
-# the second is certainly one (empty: never).
+# The words that occur in the names of secrets.
 _WORDS = (
-    (r"(?<!mon)key(?!board|map|word|pad)", "key"),
-    ("token", "token"),
-    ("secret", "secret"),
-    ("passw", "password|passwd"),
-    ("passphrase", "passphrase"),
-    ("credential", "credentials?"),
-    ("cookie", "cookie"),
-    ("dsn", "dsn"),
-    (r"auth(?!or(?!i[sz]))", "authorization"),
-    ("bearer", ""),
-    (r"(?<![a-z])(?:pat|jwt)(?![a-z])", ""),
-    (r"pw(?![a-z])", ""),
+    r"(?<!mon)key(?!board|map|word|pad)",
+    "token",
+    "secret",
+    "passw",
+    "passphrase",
+    "credential",
+    "cookie",
+    "dsn",
+    r"auth(?!or(?!i[sz]))",
+    "bearer",
+    r"(?<![a-z])(?:pat|jwt)(?![a-z])",
+    r"pw(?![a-z])",
     # SMTP_PASS and USERPASS, but not BYPASS or COMPASS, not GIT_ASKPASS, which is a program,
     # and not `--pass-env`, which is our own option.
-    (r"(?<!by)(?<!com)(?<!tres)(?<!multi)(?<!kee)(?<!ask)pass(?![a-z]|[_-]env)", ""),
+    r"(?<!by)(?<!com)(?<!tres)(?<!multi)(?<!kee)(?<!ask)pass(?![a-z]|[_-]env)",
     # MYSQL_PWD and DBPWD, but not PWD or OLDPWD.
-    (r"(?<=[a-z_;-])(?<!old)(?<!old_)pwd(?![a-z])", ""),
+    r"(?<=[a-z_;-])(?<!old)(?<!old_)pwd(?![a-z])",
 )
 
 # Match these case-insensitively. The last is for secrets that people choose: their values may
 # be plain words.
-ANYWHERE = f"(?:{'|'.join(word for word, _ in _WORDS)})"
-AT_THE_END = f"(?:{'|'.join(ending for _, ending in _WORDS if ending)})$"
+ANYWHERE = f"(?:{'|'.join(_WORDS)})"
 CHOSEN_BY_PEOPLE = "(?:password|passwd|passphrase|secret)$"
 
 # What `--cwd` accepts besides a directory.
@@ -214,7 +212,7 @@ def _require_root(context: Context) -> Found:
     if isinstance(root, Missing):
         raise PlaceRefused(
             f"there is no project root: {'; '.join(root.searched)}",
-            fix="use --cwd session, or create an empty .mcp-launch.toml in the project's root",
+            fix="use --cwd session, name the directory (--cwd DIR), or start the host in a project",
         )
     return Found(root.value, f"project root: {root.origin}")
 

@@ -15,8 +15,6 @@ from mcp_launch.system import open_table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mcp_launch.launch.context import Lineage
     from mcp_launch.system import ProcessTable
 
@@ -54,9 +52,7 @@ def reconstruct(arguments: list[str], launch: str) -> FailedLaunch | None:
         sighting = look(table, lineage, os.environ)
     except OSError:
         return None  # out of descriptors
-    server, command, wanted = _read_arguments(
-        arguments, lambda: lineage.host.find_place(sighting).value
-    )
+    server, command, wanted = _read_arguments(arguments)
     return FailedLaunch(
         launch=launch,
         server=server,
@@ -68,12 +64,10 @@ def reconstruct(arguments: list[str], launch: str) -> FailedLaunch | None:
     )
 
 
-def _read_arguments(
-    arguments: list[str], find_place: Callable[[], str]
-) -> tuple[str, list[str], str]:
+def _read_arguments(arguments: list[str]) -> tuple[str, list[str], str]:
     """Return the server's name, its command and `--on-failure`, as far as they can be read."""
     try:
-        wanted = profile.load(arguments, os.environ, find_place)
+        wanted = profile.load(arguments, os.environ)
     except (LaunchError, OSError):
         pass  # perhaps the failure that is reported
     else:

@@ -22,8 +22,7 @@ Start an MCP server in its session's directory, with its session's identity, and
 leave nothing behind. Everything from COMMAND on belongs to the server.
 
   --server NAME       the server's name in messages and leases (default:
-                      COMMAND), and in profiles: .mcp-launch.toml,
-                      ~/.config/mcp-launch/config.toml
+                      COMMAND), and in ~/.config/mcp-launch/config.toml
   --env NAME=SOURCE   set a variable for the server; SOURCE is one of thread,
                       session, project_root, cwd, host, host_pid, launch, local,
                       dotenv
@@ -33,9 +32,6 @@ leave nothing behind. Everything from COMMAND on belongs to the server.
   --pass-env WHICH    what the server inherits: all (default), safe (all but the
                       hosts' own secrets), or NAMES,AND*,PATTERNS
   --cwd WHERE         session (default), project_root, keep, or a directory
-  --stdout MODE       non-JSON lines on the server's stdout: auto (default)
-                      redirects them to stderr, strict ends the launch, off
-                      forwards them
   --on-change ACTION  when a call comes from another session than the server's:
                       auto (default: isolate if --env asks for a session or
                       thread, else follow), follow (the server gets it), restart
@@ -96,11 +92,9 @@ SOURCES = (
     "local",
     "dotenv",
 )
-SPELLINGS = {"thread_id": "thread", "session_id": "session"}
 
 # The values that an option accepts; the first is its default.
 CHOICES = {
-    "--stdout": ("auto", "strict", "off"),
     "--on-change": ("auto", "follow", "restart", "isolate", "refuse"),
     "--share": ("off", "project"),
     "--on-failure": ("", "error", "tool"),
@@ -253,7 +247,6 @@ def split_variable(text: str) -> tuple[str, str]:
             f"a variable (--env, MCP_LAUNCH_ENV) is not NAME=SOURCE: {name}",
             fix="write for example --env CODEX_THREAD_ID=thread",
         )
-    source = SPELLINGS.get(source, source)
     if source not in SOURCES:
         raise UsageError(
             f"the variable {name} (--env, MCP_LAUNCH_ENV) asks for a source that does not exist",

@@ -80,6 +80,11 @@ class IdentityInEnvironment:
         """Add a variable's value, and whether the user asked for the variable."""
         self._values.append((source, value, is_requested))
 
+    @property
+    def is_requested(self) -> bool:
+        """Whether the user asked for one of them."""
+        return any(is_requested for _, _, is_requested in self._values)
+
     def find_wrong(self, session: str | None, thread: str | None) -> Wrong:
         """Return the kind of variable that differs from these ids; None if none does."""
         truth = {"session": session, "thread": thread}
@@ -316,7 +321,9 @@ def _record_identity(plan: Plan, profile: Profile, context: Context) -> None:
         for name, variable in profile.env.items():
             is_left_out = name not in plan.environ and source not in context.facts.told_later
             if variable.source == source and not is_left_out:
-                plan.held.add(source, plan.environ.get(name, ""), is_requested=True)
+                # What stands in for an id is no session's, so it suits a call that names none.
+                held = fact.value if isinstance(fact, Found) else ""
+                plan.held.add(source, held, is_requested=True)
 
 
 def _set(plan: Plan, name: str, found: Found) -> None:

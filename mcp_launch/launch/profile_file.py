@@ -1,8 +1,7 @@
-"""Parse a profile file: check every key, and report errors with line and column."""
+"""Parse the user's file of profiles: check every key, and report errors with line and column."""
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any, TypeVar
 
@@ -16,7 +15,6 @@ from mcp_launch.launch.options import (
     CHOICES,
     SHARED_VARIABLES,
     SOURCES,
-    SPELLINGS,
     SWITCHES,
     is_own_variable,
     read_time,
@@ -39,58 +37,36 @@ KEYS = (*_TEXTS, *_TIMES, *_CHOSEN, *NUMBERS, *_SWITCHES, *POLICIES)
 KEYS_OF_ONE_SERVER = ("command", "args")
 KEYS_OF_A_VARIABLE = ("name", "source", "from", "default", "required")
 
-# The table of the user's file that only `doctor` reads, and checks: no launch depends on it.
+# The table that only `doctor` reads, and checks: no launch depends on it.
 OF_DOCTOR = "doctor"
-_OF_USER = ("servers", "defaults", OF_DOCTOR)
+_TABLES = ("servers", "defaults", OF_DOCTOR)
 
 # The sources in which a variable may have another name than it has in the server (`from`).
 HAVE_NAMES = ("local", "dotenv")
 
 
-def parse(
-    content: bytes,
-    path: str,
-    *,
-    is_projects: bool = False,
-    refused: dict[str, ProfileRefused] | None = None,
-) -> dict[str, Any]:
+def parse(content: bytes, path: str) -> dict[str, Any]:
     """Return the settings in a file: `defaults`, and `servers` by name.
 
-    Only the user's file may set defaults; a project's file must name each server. If `refused` is
-    given, it gets the errors in the tables of single servers, which the result then lacks.
+    An invalid table of a server is not among them; `refused` has its error.
 
     Raises:
-        ProfileRefused: It is invalid; the error says where, and what would be valid.
+        ProfileRefused: The file is invalid as a whole; the error says where, and what would be
+            valid.
 
     """
     text, document, found = _decode(content, path)
-    # A path in a project's file is relative to that file; else to the session's directory.
-    checker = _Checker(text, path, found, os.path.dirname(path) if is_projects else "")
-    if is_projects and OF_DOCTOR in document:
-        raise checker.refuse(
-            (OF_DOCTOR,),
-            f"a project's file cannot have [{OF_DOCTOR}]",
-            fix="move it to ~/.config/mcp-launch/config.toml",
-        )
-    if is_projects and "defaults" in document:
-        raise checker.refuse(
-            ("defaults",),
-            "a project's file cannot have [defaults]",
-            fix="write [servers.NAME] for each server, or move it to ~/.config/mcp-launch/"
-            "config.toml, where it applies to every server",
-        )
-    checker.check_keys((), document, ("servers",) if is_projects else _OF_USER)
-    servers = {}
+    checker = _Checker(text, path, found)
+    checker.check_keys((), document, _TABLES)
+    servers, refused = {}, {}
     for name, table in checker.take_table(("servers",), document.get("servers", {})).items():
         here = ("servers", name)
         try:
             servers[name] = checker.take_server(here, checker.take_table(here, table))
         except ProfileRefused as error:
-            if refused is None:
-                raise
-            refused[name] = error
+            refused[name] = [error.without_place, error.fix, error.line, error.column]
     defaults = checker.take_defaults(("defaults",), document.get("defaults", {}))
-    return {"defaults": defaults, "servers": servers}
+    return {"defaults": defaults, "servers": servers, "refused": refused}
 
 
 def _decode(content: bytes, path: str) -> tuple[str, dict[str, Any], list[Spot]]:
@@ -121,10 +97,9 @@ def _decode(content: bytes, path: str) -> tuple[str, dict[str, Any], list[Spot]]
 class _Checker:
     """Checks the values of a document; knows their positions in the text."""
 
-    def __init__(self, text: str, path: str, found: list[Spot], base: str) -> None:
+    def __init__(self, text: str, path: str, found: list[Spot]) -> None:
         self._text = text
         self._path = path
-        self._base = base
         self._spots = {spot.path: spot for spot in found}
 
     def refuse(self, where: Path, problem: str, *, fix: str) -> ProfileRefused:
@@ -176,13 +151,13 @@ class _Checker:
             elif key in _CHOSEN:
                 options[option] = [self._choose(here, value)]
             elif key == "cwd":
-                options[option] = [self._anchor(self.take_text(here, value))]
+                options[option] = [self.take_text(here, value)]
             elif key in _TIMES:
                 options[option] = [self._take_time(here, value)]
             elif key in NUMBERS:
                 options[option] = [self._take_number(here, value, NUMBERS[key])]
             elif key == "dotenv":
-                options[option] = [self._anchor(one) for one in self._take_texts(here, value)]
+                options[option] = self._take_texts(here, value)
             elif key == "pass_env":
                 options[option] = [",".join(self._take_passed(here, value))]
         literals = self._take_literals((*where, "env"), table.get("env", {}))
@@ -278,10 +253,6 @@ class _Checker:
             )
         return f"{value:.0f}"
 
-    def _anchor(self, text: str) -> str:
-        is_place = text in {"session", "project_root", "keep"} or text[0] in "/~"
-        return text if is_place or not self._base else os.path.join(self._base, text)
-
     def _take_passed(self, where: Path, value: object) -> list[str]:
         if value in (environment.ALL, environment.SAFE):
             return [str(value)]
@@ -361,7 +332,7 @@ class _Checker:
         return value
 
     def _take_source(self, where: Path, value: object) -> str:
-        source = SPELLINGS.get(str(value), str(value))
+        source = str(value)
         if source not in SOURCES:
             raise self.refuse(
                 where,

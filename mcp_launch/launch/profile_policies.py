@@ -37,14 +37,13 @@ POLICIES = ("tools", "arguments")
 # The lists of patterns in `tools`; every other key names a tool, or a pattern of some.
 GLOBS = ("allow", "deny")
 
-# What may be demanded of an argument, one of them, and what goes with it.
-DEMANDS = ("inside", "value", "remove")
-DEFAULT = "default"
+# What may be demanded of an argument, one of them.
+DEMANDS = ("inside", "value")
 
 # The directories of a session that an argument can be compared with; a path is another.
 PLACES = ("project_root", "cwd")
 
-_EXAMPLE = '{ inside = "project_root" }, { value = "…" } or { remove = true }'
+_EXAMPLE = '{ inside = "project_root" } or { value = "…" }'
 
 
 class PolicyChecker:
@@ -105,7 +104,7 @@ class PolicyChecker:
 
     def _take_pin(self, where: Path, value: object) -> dict[str, Any]:
         pin = self._checker.take(where, value, dict, _EXAMPLE)
-        self._checker.check_keys(where, pin, (*DEMANDS, DEFAULT))
+        self._checker.check_keys(where, pin, DEMANDS)
         demanded = [key for key in DEMANDS if key in pin]
         if len(demanded) != 1:
             problem = "needs one of these" if not demanded else "cannot have more than one of these"
@@ -114,20 +113,9 @@ class PolicyChecker:
                 f"the argument `{where[-1]}` {problem}: {', '.join(DEMANDS)}",
                 fix=f"write {_EXAMPLE}",
             )
-        if DEFAULT in pin and demanded != ["inside"]:
-            raise self._checker.refuse(
-                (*where, DEFAULT), "`default` goes only with `inside`", fix="remove `default`"
-            )
-        if "remove" in pin and pin["remove"] is not True:
-            raise self._checker.refuse(
-                (*where, "remove"),
-                "`remove` can only be true",
-                fix="write remove = true, or remove this line",
-            )
-        for key in ("inside", DEFAULT):
-            if key in pin:
-                self._check_place((*where, key), pin[key])
-        if "value" in pin and not _is_json(pin["value"]):
+        if "inside" in pin:
+            self._check_place((*where, "inside"), pin["inside"])
+        elif not _is_json(pin["value"]):
             raise self._checker.refuse(
                 (*where, "value"),
                 "`value` must be a text, a number, true or false, or a list or table of these",

@@ -1,4 +1,4 @@
-"""Describe the profile files as JSON Schema, so that editors complete and check them.
+"""Describe the user's file as JSON Schema, so that editors complete and check it.
 
 Made from the tables by which `profile_file` parses, so that both accept the same. Draft 7, which
 is what editors understand for TOML (taplo, and Even Better TOML in VS Code). What a schema cannot
@@ -14,7 +14,6 @@ from mcp_launch.launch import environment
 from mcp_launch.launch.options import (
     CHOICES,
     SOURCES,
-    SPELLINGS,
     SWITCHES,
     USAGE,
 )
@@ -28,7 +27,7 @@ from mcp_launch.launch.profile_file import (
     OF_DOCTOR,
     PATTERN,
 )
-from mcp_launch.launch.profile_policies import DEFAULT, DEMANDS, GLOBS, PLACES
+from mcp_launch.launch.profile_policies import DEMANDS, GLOBS, PLACES
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 
@@ -36,8 +35,8 @@ _DRAFT = "http://json-schema.org/draft-07/schema#"
 _DESCRIPTIONS = {
     "command": "The server's program. A command in the host's entry takes precedence.",
     "args": "The arguments of the server's program.",
-    "cwd": "The server's directory: session (default), project_root, keep, or a path. In a "
-    "project's file a path is relative to that file, else to the session's directory.",
+    "cwd": "The server's directory: session (default), project_root, keep, or a path, relative "
+    "to the session's directory.",
     "env": "Variables with fixed values; ${NAME} and ${NAME:-default} are replaced from the "
     "launcher's environment, and $${ is a plain ${.",
     "env_vars": "Variables to set for the server. A name alone passes on the variable of that "
@@ -90,37 +89,27 @@ _DOCTOR = {
 }
 
 
-def describe(*, is_projects: bool) -> dict[str, Any]:
-    """Return the schema of the user's file, or of a project's."""
-    return {
-        "$schema": _DRAFT,
-        "title": "mcp-launch: .mcp-launch.toml" if is_projects else "mcp-launch: config.toml",
-        "description": "What mcp-launch does for the MCP servers "
-        + (
-            "of a project; it applies once a user has trusted it (mcp-launch trust)."
-            if is_projects
-            else "of a user, in every project: ~/.config/mcp-launch/config.toml."
-        ),
-        "type": "object",
-        "properties": _list_tables(is_projects=is_projects),
-        "additionalProperties": False,
+def describe() -> dict[str, Any]:
+    """Return the schema of the user's file."""
+    common = tuple(key for key in KEYS if key not in KEYS_OF_ONE_SERVER)
+    defaults = _describe_server(common) | {
+        "description": "Settings for every server. A server's own table takes precedence."
     }
-
-
-def _list_tables(*, is_projects: bool) -> dict[str, Any]:
     servers = {
         "description": "A table for each server: [servers.NAME]. NAME is what the host's entry "
         "calls it, or what follows --server.",
         "type": "object",
         "additionalProperties": _describe_server(KEYS),
     }
-    if is_projects:
-        return {"servers": servers}
-    common = tuple(key for key in KEYS if key not in KEYS_OF_ONE_SERVER)
-    defaults = _describe_server(common) | {
-        "description": "Settings for every server. A server's own table takes precedence."
+    return {
+        "$schema": _DRAFT,
+        "title": "mcp-launch: config.toml",
+        "description": "What mcp-launch does for the MCP servers of a user: "
+        "~/.config/mcp-launch/config.toml.",
+        "type": "object",
+        "properties": {"defaults": defaults, "servers": servers, OF_DOCTOR: _DOCTOR},
+        "additionalProperties": False,
     }
-    return {"defaults": defaults, "servers": servers, OF_DOCTOR: _DOCTOR}
 
 
 def _describe_server(keys: tuple[str, ...]) -> dict[str, Any]:
@@ -166,7 +155,7 @@ def _describe_value(key: str) -> dict[str, Any]:
 
 _VALUES_OF_A_VARIABLE: dict[str, dict[str, Any]] = {
     "name": _VARIABLE,
-    "source": {"enum": [*SOURCES, *SPELLINGS]},
+    "source": {"enum": [*SOURCES]},
     "from": _VARIABLE,
     "default": _ANY_TEXT,
     "required": {"type": "boolean"},
@@ -184,15 +173,12 @@ _PIN = {
             "with another is refused.",
             **_PLACE,
         },
-        DEFAULT: {"description": "The path, if the call has none.", **_PLACE},
         "value": {
             "description": "The argument always has this value.",
             "type": ["string", "number", "boolean", "array", "object"],
         },
-        "remove": {"description": "The argument is left out.", "enum": [True]},
     },
     "oneOf": [{"required": [key]} for key in DEMANDS],
-    "dependencies": {DEFAULT: ["inside"]},
     "additionalProperties": False,
 }
 _ARGUMENTS: dict[str, Any] = {"type": "object", "additionalProperties": _PIN}

@@ -14,18 +14,17 @@ from mcp_launch.hosts import variables
 from mcp_launch.launch import plan
 from mcp_launch.protocol import json_text
 from mcp_launch.state import handshakes, leases, pools
-from mcp_launch.state.profile_cache import digest
 from mcp_launch.system.pool_client import SharedStarter
 from mcp_launch.values import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.profile import Profile
     from mcp_launch.system import ProcessTable
-    from mcp_launch.system.guardian_process import Tidy
+    from mcp_launch.system.guardian_process import NoteKilled, Tidy
     from mcp_launch.system.spawn import ServerPlan
 
 # The sources whose values differ between the sessions of a project.
@@ -109,7 +108,7 @@ def make_starter(  # noqa: PLR0913, PLR0917  # what any starter has, and what na
     hosts: list[int],
     lease: str,
     tidy: Tidy,
-    note_killed: Callable[[str, int | None], None],
+    note_killed: NoteKilled,
     wanted: Profile,
     found: Context,
 ) -> SharedStarter:
@@ -162,7 +161,7 @@ def describe(
     facts = [server, __version__, *(shown.get(name, "") for name in _COMPARED_AS_WELL)]
     facts += [f"{name}={compared[name]}" for name in sorted(asked_for)]
     facts += inherited
-    key = digest("\n".join(facts).encode("utf-8", "surrogateescape"))[:32]
+    key = state.digest("\n".join(facts).encode("utf-8", "surrogateescape"))[:32]
     directory = pools.find_directory(environ)
     state.make_private(directory)
     job = {

@@ -13,14 +13,20 @@ import json
 import os
 import re
 import sys
+from fnmatch import translate
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_launch import state
+from mcp_launch import hosts, state, system
+from mcp_launch.machine import process_titles
+from mcp_launch.protocol import get_member
+from mcp_launch.state import leases
 from mcp_launch.state.calls import LATEST, NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from mcp_launch.system import ProcessTable
 
 _NAME = re.compile(NAME)
 
@@ -324,3 +330,80 @@ def _read_number(value: object, limit: float) -> float | None:
 
 def _read_count(value: object) -> int | None:
     return value if type(value) is int and 0 <= value < _LONGEST else None
+
+
+class CallFilter(NamedTuple):
+    """What calls must match; what is empty matches all."""
+
+    servers: tuple[str, ...] = ()  # names, in which * and ? stand for other characters
+    tools: tuple[str, ...] = ()  # ditto
+    hosts: tuple[str, ...] = ()
+    session: str = ""  # the beginning of the id of a session or a thread
+    only_failed: bool = False
+    since: float = 0.0  # since 1970
+
+    def make_test(self) -> Callable[[RecordedCall], bool] | None:
+        """Return a function that says whether a call matches; None if all do.
+
+        The time is not tested: readers do that themselves, to read less.
+        """
+        tests: list[Callable[[RecordedCall], bool]] = []
+        if self.servers:
+            is_server = _make_matcher(self.servers)
+            tests.append(lambda call: is_server(call.server))
+        if self.tools:
+            is_tool = _make_matcher(self.tools)
+            tests.append(lambda call: is_tool(call.tool))
+        if self.hosts:
+            tests.append(lambda call: call.host in self.hosts)
+        if self.session:
+            tests.append(
+                lambda call: (
+                    call.session.startswith(self.session) or call.thread.startswith(self.session)
+                )
+            )
+        if self.only_failed:
+            tests.append(lambda call: call.has_failed)
+        return (lambda call: all(test(call) for test in tests)) if tests else None
+
+
+def _make_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
+    whole = re.compile("|".join(translate(pattern) for pattern in patterns))
+    known: dict[str, bool] = {}  # names repeat
+
+    def is_match(name: str) -> bool:
+        if name not in known:
+            known[name] = bool(whole.match(name))
+        return known[name]
+
+    return is_match
+
+
+class RunningHosts:
+    """Names the hosts of recorded calls as `ps` does.
+
+    A record has the name of a known host, or `unknown`. While the launch runs, its lease says which
+    process that is.
+    """
+
+    def __init__(self, environ: Mapping[str, str], table: ProcessTable | None = None) -> None:
+        self._directory = state.find_leases(environ)
+        self._table = table or system.open_table()
+        self._known: dict[str, str] = {}  # by launch
+
+    def name(self, call: RecordedCall) -> str:
+        """Return the host's name, or its process's if it is not a known host."""
+        if call.host != hosts.UNKNOWN.name or not call.launch.isalnum():
+            return call.host
+        if call.launch not in self._known:
+            self._known[call.launch] = self._look_up(call.launch) or call.host
+        return self._known[call.launch]
+
+    def _look_up(self, launch: str) -> str:
+        """Return the name of a launch's host process; empty if it is gone."""
+        host = get_member(leases.read(f"{self._directory}/{launch}.json"), "processes", "host")
+        pid = get_member(host, "pid")
+        if not isinstance(pid, int) or leases.judge(self._table, host) != "same":
+            return ""
+        process = self._table.look(pid)
+        return process_titles.name_process(self._table, process) if process else ""

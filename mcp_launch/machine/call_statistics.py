@@ -39,14 +39,8 @@ class ToolStatistics(NamedTuple):
         return self.request + self.response
 
 
-# What a table of statistics can be sorted by.
-ORDERS = ("calls", "failures", "p50", "p95", "slowest", "bytes", "last")
-
-
-def count_calls(
-    calls: Iterable[RecordedCall], now: float, order: str = ORDERS[0]
-) -> list[ToolStatistics]:
-    """Return the statistics of each tool, the largest first."""
+def count_calls(calls: Iterable[RecordedCall], now: float) -> list[ToolStatistics]:
+    """Return the statistics of each tool, those with the most calls first."""
     tallies: dict[tuple[str, str], _Tally] = {}
     for call in calls:
         key = (call.server, call.tool)
@@ -55,7 +49,7 @@ def count_calls(
             tally = tallies[key] = _Tally(now)
         tally.add(call)
     counted = [tally.conclude(*key) for key, tally in sorted(tallies.items())]
-    return sorted(counted, key=lambda one: getattr(one, order) or 0, reverse=True)
+    return sorted(counted, key=lambda one: one.calls, reverse=True)
 
 
 class _Tally:

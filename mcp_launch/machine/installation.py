@@ -1,4 +1,4 @@
-"""Find the launcher's own path, one that lasts: hosts' files keep it for months."""
+"""Where programs are installed: the launcher, by a path that lasts, and hosts."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch.errors import UsageError
+from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.values import expand_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from mcp_launch.config_files.host_quirks import HostProgram
+    from mcp_launch.config_files.site import Site
 
 _FILE = "mcp-launch.exe" if sys.platform == "win32" else "mcp-launch"
 
@@ -24,6 +28,12 @@ _SHIM_PLACES = ("~/.local/bin", "/usr/local/bin", "/opt/homebrew/bin")
 
 # Parts of paths that may be emptied at any time.
 _CACHES = ("/.cache/", "/Caches/", "/archive-v0/", "/var/folders/", "/tmp/")  # noqa: S108
+
+# Directories of hosts that may not be on PATH, below the home directory.
+_PLACES_OF_HOSTS = (
+    *(".local/bin", ".claude/local", ".opencode/bin", ".npm-global/bin"),
+    *(".bun/bin", ".volta/bin", "bin"),
+)
 
 
 class ShortLived(NamedTuple):
@@ -66,3 +76,25 @@ def warn(launcher: str) -> ShortLived | None:
     if os.path.exists(os.path.join(environment, "pyvenv.cfg")):
         return ShortLived(f"{launcher} is in a virtual environment and goes away with it", how)
     return None
+
+
+def find_hosts(site: Site) -> dict[str, str]:
+    """Return the paths of the installed hosts, by name."""
+    found = {name: _find_host(host.quirks.program, site) for name, host in HOSTS.items()}
+    return {name: path for name, path in found.items() if path}
+
+
+def _find_host(program: HostProgram, site: Site) -> str:
+    places = [os.path.join(site.home, place) for place in _PLACES_OF_HOSTS]
+    if site.platform == "darwin":
+        places += ["/opt/homebrew/bin", "/usr/local/bin"]
+    path = os.pathsep.join([site.environ.get("PATH", ""), *places])
+    # A relative part of PATH is in the project, whose programs may be anything.
+    path = os.pathsep.join(part for part in path.split(os.pathsep) if os.path.isabs(part))
+    if program.command and (found := shutil.which(program.command, path=path)):
+        return found
+    for directory in ("/Applications", os.path.join(site.home, "Applications")):
+        bundle = os.path.join(directory, f"{program.bundle}.app")
+        if program.bundle and site.platform == "darwin" and os.path.isdir(bundle):
+            return bundle
+    return ""

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mcp_launch import masking
+from mcp_launch.launch import ended
 from mcp_launch.machine.process_snapshot import KnownPool, LeasedLaunch, Server, is_old_enough
 from mcp_launch.machine.recognize_server import prefer
 from mcp_launch.protocol import get_member
@@ -41,9 +42,7 @@ def find_all(
 
     `known` has the pools that live or are used, by their keys.
     """
-    for record in leases.read_all(directory).values():
-        if leases.is_stale(population.table, record):
-            continue
+    for record in ended.read_living(population.table, directory).values():
         host = get_member(record, "processes", "host", "pid")
         name = _text(get_member(record, "context", "host", "value"))
         launch = _Launch(population, record, _find_name(record, configured))

@@ -71,7 +71,7 @@ class Preview:
         self.dotenv_refused: SourceMissing | None = None
         sighting = context.look(situation.table, situation.line, situation.environ)
         sighting.cwd = situation.cwd
-        self.wanted = self._load(sighting)
+        self.wanted = self._load()
         self.asked = copy.copy(self.wanted)  # as requested; `wanted` loses what has no value
         self.asked.env, self.asked.literals = dict(self.wanted.env), dict(self.wanted.literals)
         self.found = self._resolve(sighting)
@@ -148,17 +148,12 @@ class Preview:
             return self.problems
         return [one for one in self.problems if isinstance(one, (CommandNotFound, NotExecutable))]
 
-    def _load(self, sighting: Sighting) -> Profile:
+    def _load(self) -> Profile:
         """Return the profile that the launch asks for, or as much of it as is valid."""
-        host, arguments = self.situation.line.host, self.situation.arguments
+        arguments = self.situation.arguments
         for at, words in enumerate((arguments, *_list_less(arguments))):
             try:
-                wanted = profile.load(
-                    words,
-                    self.situation.environ,
-                    lambda: host.find_place(sighting).value,
-                    is_launch=False,
-                )
+                wanted = profile.load(words, self.situation.environ)
             except LaunchError as error:
                 if at == 0:
                     self._refuse(error)

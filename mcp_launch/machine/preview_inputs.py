@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mcp_launch import hosts, launch, state
 from mcp_launch.config_files import run_options, wrap
 from mcp_launch.errors import ProfileRefused, UsageError, suggest
-from mcp_launch.launch import context, options, profile, profile_reader
+from mcp_launch.launch import context, options, profile, profile_tables
 from mcp_launch.launch.context import Lineage
 from mcp_launch.machine import host_environment, nearby_session
 from mcp_launch.machine.survey import Survey, check_hosts, make_site
@@ -75,11 +75,8 @@ def look_at_server(
     found = [item for item in survey.items if item.name == server]
     if found:
         return [look_at_entry(survey, one, words) for one in _choose(server, found, here.cwd)]
-    sighting = context.look(here.table, here.line, here.environ)
-    in_profiles = (
-        [] if only else list(_list_profiles(here, here.line.host.find_place(sighting).value))
-    )
-    if server in in_profiles or "" in in_profiles:
+    in_profiles, is_unreadable = ([], False) if only else _list_profiles(here.environ)
+    if server in in_profiles or is_unreadable:
         return [here._replace(arguments=["--server", server, *words])]
     known = [*(item.name for item in survey.items), *in_profiles]
     where = f"the files of {', '.join(only)}" if only else "any host's files or a profile"
@@ -107,16 +104,12 @@ def split(words: list[str]) -> tuple[dict[str, list[str]], list[str]]:
         return {}, []  # the error is reported where the words are used
 
 
-def _list_profiles(here: Situation, place: str) -> Iterator[str]:
-    """Yield the servers of all profiles; an empty name for a file that cannot be read."""
-    files = (profile.locate_user_file(here.environ), profile.locate_project_file(place))
-    for at, path in enumerate(files):
-        if os.path.exists(path):
-            try:
-                record = profile_reader.read(path, None, is_projects=at > 0)
-                yield from (*record["servers"], *record.get("refused", ()))
-            except ProfileRefused:
-                yield ""
+def _list_profiles(environ: Mapping[str, str]) -> tuple[list[str], bool]:
+    """Return the servers that have a profile, and whether the file cannot be read."""
+    try:
+        return profile_tables.read(environ).list_names(), False
+    except ProfileRefused:
+        return [], True
 
 
 def _choose(server: str, found: list[Item], here: str) -> list[Item]:
@@ -195,7 +188,7 @@ def list_places(survey: Survey, item: Item) -> list[str]:
 def _choose_place(survey: Survey, item: Item, places: list[str]) -> str:
     """Return where the host starts it; a host that starts servers where it runs is run here."""
     if item.starts_anywhere and survey.site.home in places:
-        return survey.site.home  # as ML208 warns; the home is what users report most
+        return survey.site.home  # as ML408 notes; the home is what users report most
     *_, place = (survey.here, *places)
     return survey.here if place == survey.site.project else place
 

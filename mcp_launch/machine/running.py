@@ -6,7 +6,8 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import hosts
+from mcp_launch import hosts, masking
+from mcp_launch.config_files.session_records import SeenHost
 from mcp_launch.errors import printable
 from mcp_launch.hosts import Sighting
 from mcp_launch.hosts.configured import HOSTS
@@ -20,7 +21,7 @@ from mcp_launch.machine import (
 from mcp_launch.machine.process_snapshot import Population, Server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from mcp_launch.hosts import HostIdentity
     from mcp_launch.machine.process_snapshot import ConnectedClient
@@ -35,7 +36,7 @@ class Session(NamedTuple):
     session: str
     thread: str
     servers: list[Server]
-    title: str = ""  # what the user calls it, if `session_titles` has looked
+    title: str = ""  # what the user calls it; "" unless `add_titles` has looked
 
     @property
     def id(self) -> str:
@@ -239,3 +240,80 @@ def _read_session(population: Population, host: HostIdentity, pid: int) -> str:
     callers = host.follow_callers(sighting)
     caller = None if callers.is_in_request else callers.read({})
     return (caller[0] or "") if caller else ""
+
+
+# How much of a session's id must be given: less would match too many.
+_SHORTEST_ID = 4
+
+
+def select(census: Census, names: Collection[str], hosts: Collection[str]) -> Census:
+    """Return what matches one of the names and, if hosts are given, belongs to one of them.
+
+    A name is a server's, a host's, or the beginning of a session's or thread's id.
+    """
+    if not names and not hosts:
+        return census
+    # Some hosts are extensions of another, whose process starts their servers.
+    of_hosts = {one for name in hosts if name in HOSTS for one in HOSTS[name].processes}
+    chosen = [
+        _narrow(host, names) for host in census.hosts if not of_hosts or host.name in of_hosts
+    ]
+    return census._replace(
+        hosts=count_shared_once([host for host in chosen if host.sessions]),
+        ownerless=[one for one in census.ownerless if not of_hosts and one.name in names],
+    )
+
+
+def is_empty(census: Census) -> bool:
+    """Return whether a census has no server at all."""
+    return not (census.hosts or census.ownerless)
+
+
+def _narrow(host: HostProcess, names: Collection[str]) -> HostProcess:
+    if not names or host.name in names:
+        return host
+    kept = [
+        session._replace(servers=[one for one in session.servers if _matches(one, session, names)])
+        for session in host.sessions
+    ]
+    return host._replace(sessions=[session for session in kept if session.servers])
+
+
+def _matches(server: Server, session: Session, names: Collection[str]) -> bool:
+    ids = (session.session, session.thread)
+    return server.name in names or any(
+        one.startswith(name) for name in names if len(name) >= _SHORTEST_ID for one in ids
+    )
+
+
+# How many characters of a title are kept: a first prompt may be a whole file.
+_LONGEST_TITLE = 200
+
+
+def add_titles(census: Census, table: ProcessTable) -> Census:
+    """Return a census whose sessions have their titles, as far as their hosts record them."""
+    described = []
+    for host in census.hosts:
+        records = HOSTS[host.name].sessions if host.name in HOSTS else None
+        if records is None or not host.pid:
+            described.append(host)
+            continue
+        seen = see_host(table, host.pid)
+        sessions = [
+            one._replace(title=_tidy(records.read_title(seen, one.session, one.thread)))
+            for one in host.sessions
+        ]
+        described.append(host._replace(sessions=sessions))
+    return census._replace(hosts=described)
+
+
+def see_host(table: ProcessTable, pid: int) -> SeenHost:
+    """Return what the process table shows of a host's process."""
+    return SeenHost(pid, table.read_argv(pid), table.read_environ(pid), table.list_open_files(pid))
+
+
+def _tidy(title: str) -> str:
+    """Return a title in one line, without secrets: it may be all of a prompt."""
+    masked = masking.mask_text(" ".join(title[: 4 * _LONGEST_TITLE].split()))
+    whole = printable(masked)
+    return whole if len(whole) <= _LONGEST_TITLE else f"{whole[: _LONGEST_TITLE - 1]}…"

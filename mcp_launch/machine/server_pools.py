@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 def find_all(population: Population, state: str) -> dict[str, KnownPool]:
     """Return the pools that live or are used, by their keys; spare all their processes."""
+    pools.reclaim_stale(population.table, f"{state}/pools")
     records = _read_records(state)
     servers: dict[str, set[int]] = {}
     parts = _list_parts(population.table, state, servers)

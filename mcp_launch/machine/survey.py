@@ -11,31 +11,31 @@ from mcp_launch import state, system
 from mcp_launch.config_files import entry_script, planned_changes, wrap, wrapped_files
 from mcp_launch.config_files.host_config import ANY_HOST, list_entries, tell_why_not
 from mcp_launch.config_files.site import Site
-from mcp_launch.documents.document import Document
+from mcp_launch.documents.document import read_document
 from mcp_launch.documents.positions import locate
 from mcp_launch.errors import FileRefused, UsageError, suggest
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import options
+from mcp_launch.launch.context import find_project_root, read_cwd
 from mcp_launch.machine import (
     installation,
-    installed_hosts,
     known_files,
     nearby_session,
     remembered_tools,
     running,
 )
-from mcp_launch.machine.current_project import find_current_project
 from mcp_launch.machine.recognize_server import Configured
 from mcp_launch.machine.subject import Subject
-from mcp_launch.values import find_home_directory
+from mcp_launch.values import Found, find_home_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from mcp_launch.config_files.host_config import File, HostConfig
     from mcp_launch.config_files.host_quirks import Environment
+    from mcp_launch.documents.document import Document
     from mcp_launch.documents.positions import Path
-    from mcp_launch.machine.installed_hosts import Program
+    from mcp_launch.machine.remembered_tools import RememberedTools
     from mcp_launch.machine.running import Census
     from mcp_launch.system import ProcessTable
 
@@ -99,11 +99,6 @@ class Item(NamedTuple):
     def is_of_project(self) -> bool:
         """Return whether the entry is in a project's file, where others may see it."""
         return self.scope in {"project", "workspace", "repository"}
-
-    @property
-    def skipped(self) -> str:
-        """Return the `why_not` of an entry that its host skips."""
-        return f"{self.host.title} skips it"
 
     @property
     def hidden(self) -> str:
@@ -190,8 +185,6 @@ class Survey:
         entry = item.document.get(item.path)
         if item.file.why_not:
             return item.file.why_not
-        if any(item.host.quirks.keys.list_skipping(entry)):
-            return item.skipped
         if any(_hides(one, item) for one in before):
             return item.hidden
         why_not = tell_why_not(item.host, entry)
@@ -200,6 +193,11 @@ class Survey:
         return item.host.approval.tell_why_off(
             self, item.path, item.words, is_of_project=item.is_of_project
         )
+
+    @cached_property
+    def remembered(self) -> dict[str, RememberedTools]:
+        """Return the tools of servers that have run, by the servers' names in profiles."""
+        return remembered_tools.read([self.state])
 
     @cached_property
     def names(self) -> set[str]:
@@ -217,7 +215,7 @@ class Survey:
                     found.add(_name_profile(_describe(host, file, document, path)))
             except Exception:  # noqa: BLE001, S112  # the other project's own doctor reports it
                 continue
-        return found | remembered_tools.read([self.state]).keys()
+        return found | self.remembered.keys()
 
     def is_unknown(self, name: str) -> bool:
         """Return whether certainly no server has this name in profiles."""
@@ -278,9 +276,9 @@ class Survey:
         return running.take(self.table, self.state, self.configured)
 
     @cached_property
-    def programs(self) -> dict[str, Program]:
-        """Return the installed hosts, with their versions."""
-        return installed_hosts.find_all(self.site)
+    def programs(self) -> dict[str, str]:
+        """Return the paths of the installed hosts, by name."""
+        return installation.find_hosts(self.site)
 
     def read(self, file: File) -> Document:
         """Return a file's document, read once.
@@ -291,7 +289,7 @@ class Survey:
         """
         if file.path not in self._documents:
             text = planned_changes.read_file(file.path)
-            self._documents[file.path] = Document(file.kind, text, file.path)
+            self._documents[file.path] = read_document(file.kind, text, file.path)
         return self._documents[file.path]
 
 
@@ -321,6 +319,22 @@ def check_hosts(names: list[str], *also: str) -> None:
             raise UsageError(
                 f"there is no host {name}",
                 fix=f"{suggest(name, known)}the hosts are {', '.join(known)}",
+            )
+
+
+def check_servers(survey: Survey, names: Iterable[str], *also: str) -> None:
+    """Check that all these servers are in a host's file, or `also` known.
+
+    Raises:
+        UsageError: One is unknown.
+
+    """
+    known = {*also, *(item.name for item in survey.items)}
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"there is no server {name}",
+                fix=f"{suggest(name, known)}mcp-launch list shows all servers",
             )
 
 
@@ -400,3 +414,20 @@ def _hides(nearer: Item, item: Item) -> bool:
     is_other_file = nearer.file.path != item.file.path
     is_of_project = nearer.scope == item.scope == "project"
     return takes_nearest and is_same and is_other_file and is_of_project
+
+
+def find_current_project(environ: Mapping[str, str]) -> str:
+    """Return the root of the current project; outside of projects, the current directory.
+
+    Raises:
+        UsageError: The directory was deleted.
+
+    """
+    here = read_cwd(environ)
+    if not here:
+        raise UsageError(
+            "the current directory was deleted",
+            fix="change to an existing directory (cd ~) and run the command again",
+        )
+    root = find_project_root(here)
+    return root.value if isinstance(root, Found) else here

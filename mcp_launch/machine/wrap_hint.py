@@ -10,20 +10,17 @@ from mcp_launch.config_files import git_tracking
 if TYPE_CHECKING:
     from mcp_launch.machine.survey import Item
 
-# The entries that one command can wrap: those of a file that has to be named, those of a host in
-# the user's own files, or those of a host in files that Git tracks.
-Reach = Literal["file", "own", "shared"]
+# The entries that one command can wrap: those in the user's own files, or those of a file that has
+# to be named, because it is elsewhere or because Git tracks it.
+Reach = Literal["file", "own"]
 
-# The option that changes a file for others, and the warning that goes with it.
-SHARED = "--shared "
 FOR_EVERYONE = "Git tracks the file, so this changes it for everyone who uses it"
 
 
 def find_reach(item: Item) -> Reach:
     """Return which other entries the command that wraps this one can wrap."""
-    if item.file.is_outside:
-        return "file"
-    return "shared" if git_tracking.is_tracked(item.file.path) else "own"
+    is_others = item.file.is_outside or git_tracking.is_tracked(item.file.path)
+    return "file" if is_others else "own"
 
 
 def tell_how(item: Item, options: str = "") -> str:
@@ -33,8 +30,8 @@ def tell_how(item: Item, options: str = "") -> str:
     """
     name = shlex.quote(item.name) + (f" -- {options}" if options else "")
     is_tracked = git_tracking.is_tracked(item.file.path)
-    if item.file.is_outside:
+    if find_reach(item) == "file":
         how = f"mcp-launch wrap --file {shlex.quote(item.file.path)} {name}"
     else:
-        how = f"mcp-launch wrap {SHARED if is_tracked else ''}--host {item.host.name} {name}"
+        how = f"mcp-launch wrap --host {item.host.name} {name}"
     return f"{how} ({FOR_EVERYONE})" if is_tracked else how

@@ -11,7 +11,7 @@ from mcp_launch import masking
 from mcp_launch.config_files import git_tracking, planned_changes, wrap
 from mcp_launch.config_files.host_config import list_entries
 from mcp_launch.config_files.planned_changes import Wish
-from mcp_launch.documents.document import Document
+from mcp_launch.documents.document import read_document
 from mcp_launch.machine import installation
 
 if TYPE_CHECKING:
@@ -81,7 +81,8 @@ def _warn_of_sources(change: Change) -> Iterator[str]:
     if not change.host.quirks.environment.has_env_vars:
         return
     before, after = (
-        Document(change.file.kind, text, change.file.path) for text in (change.before, change.after)
+        read_document(change.file.kind, text, change.file.path)
+        for text in (change.before, change.after)
     )
     for path in list_entries(after, change.file):
         refused = wrap.list_refused_sources(after, path)

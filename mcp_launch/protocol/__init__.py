@@ -34,7 +34,11 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Most messages begin like this, followed by the id …
 USUAL_BEGINNING = b'{"jsonrpc":"2.0","id":'
 ID_AT = len(USUAL_BEGINNING)
-_OUTCOMES = (b'"result"', b'"error"')
+# … also with spaces, as Python's `json` writes them …
+_USUAL_ANSWERS = (
+    (USUAL_BEGINNING, (b'"result"', b'"error"')),
+    (b'{"jsonrpc": "2.0", "id": ', (b' "result"', b' "error"')),
+)
 # … or have the id at the end, as the TypeScript SDK writes it.
 _OUTCOME_FIRST = (b'{"result":', b'{"error":')
 _ID_LAST = b',"id":'
@@ -58,7 +62,7 @@ _USUAL_PARAMETERS = {"_meta", "name", "arguments", "uri", "cursor"}
 
 
 def look(line: bytes) -> Json:
-    """Return the JSON value of a line, usually a message or a batch; None if it is not JSON."""
+    """Return the JSON value of a line, usually a message; None if it is not JSON."""
     try:
         return json_text.parse(line.removeprefix(_BYTE_ORDER_MARK))
     except ValueError:
@@ -228,10 +232,12 @@ def read_answered(line: bytes) -> bytes:
 
     Empty for everything else, which has to be parsed.
     """
-    if line.startswith(USUAL_BEGINNING):
-        end = line.find(b",", ID_AT)
-        is_usual = line.startswith(_OUTCOMES, end + 1) and line.endswith(b"}\n")
-        return line[ID_AT:end] if is_usual else b""
+    for beginning, outcomes in _USUAL_ANSWERS:
+        if line.startswith(beginning):
+            start = len(beginning)
+            end = line.find(b",", start)
+            is_usual = line.startswith(outcomes, end + 1) and line.endswith(b"}\n")
+            return line[start:end] if is_usual else b""
     if line.startswith(_OUTCOME_FIRST) and line.endswith(b"}\n"):
         # The last brace closes the message, so the text before it is a member of the message.
         start = line.rfind(_ID_LAST) + len(_ID_LAST)

@@ -1,9 +1,9 @@
 """Splits a host's input into lines, and a server's stdout into messages and noise.
 
 Servers print banners, logs and warnings to stdout, which makes hosts drop the connection. A
-line that is not a JSON object or array is noise and goes to stderr. A line passes unchanged or
-not at all, with one exception: noise before a message on the same line (a prompt without a
-newline) is cut off.
+line that is not a JSON object is noise and goes to stderr. A line passes unchanged or not at all,
+with one exception: noise before a message on the same line (a prompt without a newline) is cut
+off.
 """
 
 from __future__ import annotations
@@ -119,7 +119,6 @@ class StdoutGuard:
         "_divert",
         "_head",
         "_held",
-        "_is_shown",
         "_length",
         "_note_long_message",
         "_note_message",
@@ -127,10 +126,8 @@ class StdoutGuard:
         "_state",
         "_tail",
         "has_cut",
-        "holds_noise",
         "holds_requests",
         "is_midway",
-        "is_off",
         "noise_count",
         "waits_for_whole_lines",
     )
@@ -141,31 +138,26 @@ class StdoutGuard:
         divert: Callable[[Any, bytes], None],
         note_message: NoteMessage,
         note_long_message: Callable[[Any, bytes, bytes, int], None],
-        *,
-        is_off: bool = False,
     ) -> None:
         self._owner = owner  # the first argument of each callback
         self._divert = divert
         self.noise_count = 0
-        self.is_off = is_off  # everything passes at once
         # Hold what may be a request: its id may have to be changed, or nobody may get it.
         self.holds_requests = False
         self.waits_for_whole_lines = False  # hold long lines too: one may have to be withheld
-        self.holds_noise = False  # although everything passes: another server may write next
         self.is_midway = False  # in an incomplete line
         self.has_cut = False  # a line has come that was too long to be held
         self._note_message = note_message
         self._note_long_message = note_long_message
         self._held: list[bytes] = []  # the beginning of an incomplete line
         self._length = 0  # its length
-        self._is_shown = False  # the host already has that beginning
         self._head = self._tail = b""  # the ends of a line that is passing
         self._state = _HELD
 
     @property
     def is_within_a_line(self) -> bool:
         """Whether the host has the beginning of a line but not its end."""
-        return self._state == _PASSING or self._is_shown
+        return self._state == _PASSING
 
     @property
     def line_length(self) -> int:
@@ -197,7 +189,7 @@ class StdoutGuard:
 
     def _drop_line(self) -> bytes:
         end = _CUT_OFF + b"\n" if self.is_within_a_line else b""
-        self._held, self._length, self._is_shown = [], 0, False
+        self._held, self._length = [], 0
         self._state = _DROPPING
         return end
 
@@ -207,19 +199,12 @@ class StdoutGuard:
         if self._state == _PASSING:
             # We treat this line as incomplete and answer the request ourselves. The host must
             # not read it as an answer, so a line that may be complete is made invalid.
-            return _CUT_OFF if self._tail.rstrip(_SPACE).endswith((b"}", b"]")) else b""
-        if not self.is_off:
-            return self._judge(held) if held else b""
-        is_message = _begins_like_a_message(held) and _is_json(held)
-        if self._is_shown:
-            if is_message:  # only its newline is missing, and will be added
-                self._note_message(self._owner, held)
-            return b""
-        return self._pass_message(held) if is_message else held
+            return _CUT_OFF if self._tail.rstrip(_SPACE).endswith(b"}") else b""
+        return self._judge(held) if held else b""
 
     def end_line(self) -> bool:
         """Forget a line that will not be completed; return whether the host has its beginning."""
-        was_within, self._state, self._is_shown = self.is_within_a_line, _HELD, False
+        was_within, self._state = self.is_within_a_line, _HELD
         self._length = 0
         self.is_midway = False
         return was_within
@@ -237,10 +222,6 @@ class StdoutGuard:
             return b""
         line, self._held, self._length = b"".join((*self._held, end)), [], 0
         self._state = _HELD
-        if self.is_off:
-            passed = self._pass_message(line) if _begins_like_a_message(line) else line
-            is_shown, self._is_shown = self._is_shown, False
-            return end if is_shown else passed
         if len(line) <= _WHOLE_LINE_LIMIT:
             return self._judge(line)
         if _begins_like_a_message(line):
@@ -262,54 +243,28 @@ class StdoutGuard:
         if self._length > LINE_LIMIT:
             self.has_cut = True
             return self._drop_line()
-        if self.is_off and not self._is_held_back():
-            if not self._is_shown:
-                part = b"".join(self._held)  # everything held back so far
-            self._is_shown = True
         if self._length > _WHOLE_LINE_LIMIT and self._state == _HELD:
             self._state = self._sort_long_line(b"".join(self._held))
             if self._state != _WHOLE:
-                return self._release_held(part)
-        return part if self._is_shown else b""
-
-    def _is_held_back(self) -> bool:
-        """Return whether a line must be held until it is complete although sorting is off."""
-        if self._is_shown or not (self.waits_for_whole_lines or self.holds_requests):
-            return False
-        return self.holds_noise or self._may_be_message()
-
-    def _may_be_message(self) -> bool:
-        for part in self._held:
-            if start := part.lstrip(_SPACE)[:1]:
-                return start in {b"{", b"["}
-        return True
-
-    def break_noise(self) -> bytes:
-        """Return the end for a line that is not a message, if the host has its beginning."""
-        if not self._is_shown or self._may_be_message():
-            return b""
-        self._held, self._length, self._is_shown = [], 0, False
-        return b"\n"
+                return self._release_held()
+        return b""
 
     def _sort_long_line(self, held: bytes) -> int:
         if self.waits_for_whole_lines or self._is_needed_whole(held[:_EDGE]):
             return _WHOLE
-        return _PASSING if self.is_off or _begins_like_a_message(held) else _DIVERTING
+        return _PASSING if _begins_like_a_message(held) else _DIVERTING
 
-    def _release_held(self, part: bytes) -> bytes:
+    def _release_held(self) -> bytes:
         """Pass or divert the held part of a line that is too long to hold."""
         held, self._held, self._length = b"".join(self._held), [], 0
-        is_shown, self._is_shown = self._is_shown, False
         if self._state == _DIVERTING:
             self._divert_noise(held)
             return b""
         self._head, self._tail, self._length = held[:_EDGE], held[-_EDGE:], len(held)
-        return part if is_shown else held
+        return held
 
     def _is_needed_whole(self, head: bytes) -> bool:
-        """Return whether it is a request, which may have to be changed, or a batch of answers."""
-        if head.lstrip(_SPACE).startswith(b"["):
-            return True  # its ends do not show what it answers
+        """Return whether it is a request, which may have to be changed."""
         kind = read_kind(head) if _begins_like_a_message(head) else "answer"
         return kind == "request" or (kind == "" and self.holds_requests)
 
@@ -320,8 +275,8 @@ class StdoutGuard:
             return self._pass_message(line) if _is_meant_as_message(line) else self._salvage(line)
         except RecursionError:
             # Too deep for Python's parser, but JSON up to there.
-            return self._note_message(self._owner, line)
-        if not isinstance(message, (dict, list)):
+            message = {} if _begins_like_a_message(line) else None
+        if not isinstance(message, dict):
             self._divert_noise(line)
             return b""
         return self._pass_message(line)
@@ -355,18 +310,7 @@ def _is_meant_as_message(line: bytes) -> bool:
 
 def _begins_like_a_message(line: bytes) -> bool:
     start = line[:64].lstrip(_SPACE)
-    opener, inside = start[:1], start[1:].lstrip(_SPACE)[:1]
-    return (opener == b"{" and inside == b'"') or (opener == b"[" and inside == b"{")
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        json_text.parse(line)
-    except ValueError:
-        return False
-    except RecursionError:
-        return True  # too deep for Python's parser, but JSON up to there
-    return True
+    return start[:1] == b"{" and start[1:].lstrip(_SPACE)[:1] == b'"'
 
 
 def read_kind(head: bytes) -> Kind:

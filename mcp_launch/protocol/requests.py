@@ -175,9 +175,6 @@ class OpenRequests:
 
     def take_back(self, said: Json, line: bytes) -> list[tuple[str, bytes]]:
         """Return the messages for the next server from a line that the last one has not read."""
-        if isinstance(said, list):
-            parts = zip(said, json_edit.list_elements(line), strict=True)
-            return [kept for one, part in parts for kept in self.take_back(one, part)]
         if not isinstance(said, dict) or "method" not in said:
             return []  # an answer to the last server
         if not protocol.is_request(said):

@@ -215,7 +215,6 @@ def _make_settings(
         mask=_mask,
         restart=wanted.restart,
         is_shared=wanted.share != "off",
-        stdout=wanted.stdout,
         cwd=wanted.cwd,
         moves_unannounced=found.facts.moves_unannounced,
         is_host_directory=found.is_host_directory,

@@ -78,7 +78,7 @@ def _stay(error: LaunchError, unread: bytes, found: FailedLaunch, wake: int) -> 
         kernel.ignore_restart()
         lease.remove()
     lasted = describe_duration(time.monotonic() - began)
-    why = explain_launch_end(supervisor.broker)
+    why = explain_launch_end(supervisor.broker, found.lineage.host)
     state.note(f"ended: {why}; no server was started; after {lasted}", END)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from mcp_launch import state
+from mcp_launch import hosts, state
 from mcp_launch.runtime.streams import tell_exit
 from mcp_launch.runtime.supervisor import HOST, SERVER
 from mcp_launch.state import leases
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mcp_launch.broker.connection import HostConnection
     from mcp_launch.broker.routing import Binding
     from mcp_launch.errors import LaunchError
+    from mcp_launch.hosts import HostIdentity
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.plan import Plan
     from mcp_launch.protocol.json_text import Json
@@ -61,7 +62,6 @@ class LeaseWriter:
             lineage={"verdict": running.line.verdict, "evidence": running.line.evidence},
             outer=outer.path if outer else None,
             restarts=0,
-            passed_over=running.wanted.passed_over or None,
             restarts_on="SIGUSR1" if kernel.hears_restart() else None,
         )
 
@@ -192,7 +192,11 @@ class LeaseWriter:
             )
             calls = "after "
         seconds = time.time() - float(self._lease.record["started"])  # type: ignore[arg-type]
-        parts = (why or explain_end(self._broker), how, calls + describe_duration(seconds))
+        parts = (
+            why or explain_end(self._broker, self._running.line.host),
+            how,
+            calls + describe_duration(seconds),
+        )
         state.note(f"ended: {'; '.join(filter(None, parts))}", END)
 
     def remove(self) -> None:
@@ -256,20 +260,21 @@ _SIGNALS = {1: "SIGHUP", 2: "SIGINT", 15: "SIGTERM"}
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
-def explain_end(broker: Broker) -> str:
+def explain_end(broker: Broker, host: HostIdentity) -> str:
     """Return why a launch ended; empty if its server ended first."""
     if broker.is_shown_as_tool:
-        return f"it had failed; {_explain_end(broker)}"
-    return _explain_end(broker)
+        return f"it had failed; {_explain_end(broker, host)}"
+    return _explain_end(broker, host)
 
 
-def _explain_end(broker: Broker) -> str:
+def _explain_end(broker: Broker, host: HostIdentity) -> str:
+    name = hosts.name_in_sentence(host.name)
+    if broker.host_is_lost:
+        return f"{name} has ended"  # some send a signal first
     if broker.signalled:
         return f"{name_signal(broker.signalled)} was received"
-    if broker.host_is_lost:
-        return "the host has ended"
     if any(one.input_has_ended or one.reader_is_lost for one in broker.connections.values()):
-        return "the host has closed the connection"
+        return f"{name} has closed the connection"
     return "it failed" if broker.failure is not None else ""
 
 

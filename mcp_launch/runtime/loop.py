@@ -41,7 +41,7 @@ _LEASE_LIMIT = 5.0
 
 # How long to collect records of calls before they are written, and how many at the most. Some
 # hosts kill their servers as soon as they have the last answer.
-_RECORDS_DELAY = 0.01
+_RECORDS_DELAY = 0.05
 _RECORDS_LIMIT = 32
 
 # The longest wait for an event, in seconds: the system takes no timeout of a month.
@@ -133,7 +133,12 @@ class Loop:
             timeout = None
             if self._first is not _NEVER:
                 wait = self._first - _now()
-                timeout = (min(wait, _LONGEST_WAIT) if wait > 0 else 0.0) * self._second
+                if wait <= 0:
+                    self._run_due_timers()
+                    if self._is_stopped:
+                        break
+                    wait = max(0.0, self._first - _now())
+                timeout = min(wait, _LONGEST_WAIT) * self._second
             for fd, _ in poll(timeout):
                 handler = handlers.get(fd)
                 # An earlier handler may have unwatched it, and the number may already belong to
@@ -141,8 +146,6 @@ class Loop:
                 if handler is not None and fd not in new:
                     handler()
             new.clear()
-            if self._first is not _NEVER and self._first <= _now():
-                self._run_due_timers()
         self._is_stopped = False
 
     def _run_due_timers(self) -> None:

@@ -19,7 +19,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.broker import Broker
     from mcp_launch.broker.routing import FollowedCall, Served
-    from mcp_launch.hosts import Caller
     from mcp_launch.protocol.json_text import Json
 
 # How much of a reason and of a tool's name is kept.
@@ -44,10 +43,7 @@ class Records:
         self._log = CallLog(find_calls(os.environ))
         self._since_start = time() - monotonic()
         self._lines: list[bytes] = []  # not written yet
-        # What the last of them describes.
-        self._served: Served | None = None
-        self._caller: Caller | None = None
-        self._place: Found | None = None
+        self._described: object = None  # what the context is of
         self._context = b""
         self._secrets: tuple[Served | None, list[str]] | None = None  # of a server's environment
         self._has_lost = False  # a record that could not be made
@@ -70,34 +66,24 @@ class Records:
             self._log.append(b"".join(lines))
 
     def _make(self, call: FollowedCall) -> bytes:
-        began = call.began
-        parts = [
-            b'{"time":%.3f,"ms":%.3f,"outcome":"%b","number":%d'
+        began, key, length = call.began, call.key, call.answer_length
+        return (
+            b'{"time":%.3f,"ms":%.3f,"number":%d,"id":%b,"tool":%b,"request":%d,"response":%b,%b%b}\n'
             % (
                 began + self._since_start,
                 (call.ended - began) * 1000,
-                call.outcome.encode(),
                 call.number,
+                key if 0 < len(key) <= _NAME_LIMIT else b"null",
+                _find_tool(call),
+                call.whole_length or len(call.line),
+                b"%d" % length if length else b"null",
+                self._describe_context(call),
+                self._describe_rest(call),
             )
-        ]
-        if call.pid:
-            parts.append(b'"pid":%d' % call.pid)
-        if 0 < len(call.key) <= _NAME_LIMIT:
-            parts.append(b'"id":' + call.key)
-        if tool := _find_tool(call):
-            parts.append(b'"tool":' + tool)
-        parts.append(b'"request":%d' % (call.whole_length or len(call.line)))
-        if call.answer_length:
-            parts.append(b'"response":%d' % call.answer_length)
-        parts.append(self._describe_context(call))
-        if rest := self._describe_rest(call):
-            parts.append(json_text.encode(rest)[1:-1].encode())
-        if self._keeps_arguments and (arguments := self._spell_arguments(call)):
-            parts.append(b'"arguments":' + arguments)
-        return b",".join(parts) + b"}\n"
+        )
 
-    def _describe_rest(self, call: FollowedCall) -> dict[str, Json]:
-        """Return what most calls do not have."""
+    def _describe_rest(self, call: FollowedCall) -> bytes:
+        """Return what most calls do not have, as further members of an object."""
         rest: dict[str, Json] = {}
         if call.has_waited:
             rest["waited"] = True
@@ -115,7 +101,10 @@ class Records:
                 value = protocol.get_member(said, "params", "_meta", key)
                 if isinstance(value, str):
                     rest[name] = value[:_NAME_LIMIT]
-        return rest
+        members = b"," + json_text.encode(rest)[1:-1].encode() if rest else b""
+        if self._keeps_arguments and (arguments := self._spell_arguments(call)):
+            members += b',"arguments":' + arguments
+        return members
 
     def _spell_arguments(self, call: FollowedCall) -> bytes:
         """Return the arguments of a call without secrets; empty if there are none.
@@ -141,13 +130,16 @@ class Records:
             return b""
 
     def _describe_context(self, call: FollowedCall) -> bytes:
-        """Return who has called, as members of an object; the same as last time for most."""
-        served, caller, place = call.served, call.caller, call.place
-        is_same = served is self._served and place is self._place
-        if not is_same or caller != self._caller or not self._context:
-            self._served, self._caller, self._place = served, caller, place
-            served = served or next(iter(self._broker.backends.values())).served
-            named = self._name_caller(call, served)
+        """Return who has called, and how it ended, as members of an object.
+
+        They are the same as last time for most calls.
+        """
+        described = (call.served, call.place, call.caller, call.pid, call.outcome)
+        if described != self._described:
+            self._described = described
+            served = call.served or next(iter(self._broker.backends.values())).served
+            named: dict[str, Json] = {"outcome": call.outcome, "pid": call.pid or None}
+            named |= self._name_caller(call, served)
             for connection in self._broker.connections.values():
                 answer = connection.handshake.answer
                 version = protocol.get_member(answer, "result", "protocolVersion")
@@ -184,7 +176,7 @@ def _read(fact: object) -> str | None:
 
 
 def _find_tool(call: FollowedCall) -> bytes:
-    """Return the name of a call's tool as JSON; empty if it has none."""
+    """Return the name of a call's tool as JSON; null if it has none."""
     if call.tool:
         return json_text.encode(call.tool[:_NAME_LIMIT]).encode()
     line = call.line
@@ -197,4 +189,4 @@ def _find_tool(call: FollowedCall) -> bytes:
         if is_only and is_plain and len(_TOOL) <= at < end <= at + _NAME_LIMIT:
             return line[at - 1 : end + 1]
     tool = protocol.get_member(call.parse(), "params", "name")
-    return json_text.encode(tool[:_NAME_LIMIT]).encode() if isinstance(tool, str) else b""
+    return json_text.encode(tool[:_NAME_LIMIT] if isinstance(tool, str) else None).encode()

@@ -7,6 +7,7 @@ are ended, calls are routed and commands are run.
 from __future__ import annotations
 
 import os
+import sys
 from stat import S_ISREG
 from time import time as _now
 
@@ -163,6 +164,32 @@ def read(path: str) -> bytes | None:
         return None
     finally:
         os.close(fd)
+
+
+def digest(text: bytes) -> str:
+    """Return the SHA-256 digest of a text, in hexadecimal."""
+    # These modules are hashlib's own fallbacks for a Python without OpenSSL. Loading OpenSSL
+    # takes longer than the rest of a launch.
+    try:
+        if sys.version_info >= (3, 12):
+            from _sha2 import sha256
+        else:
+            from _sha256 import sha256  # type: ignore[import-not-found]
+    except ImportError:
+        from hashlib import sha256
+    return str(sha256(text).hexdigest())
+
+
+def digest_512(text: bytes) -> str:
+    """Return the SHA-512 digest of a text, in hexadecimal."""
+    try:
+        if sys.version_info >= (3, 12):
+            from _sha2 import sha512
+        else:
+            from _sha512 import sha512  # type: ignore[import-not-found]
+    except ImportError:
+        from hashlib import sha512
+    return str(sha512(text).hexdigest())
 
 
 def is_own_directory(path: str) -> bool:

@@ -19,8 +19,8 @@ from stat import S_ISREG
 from mcp_launch import state
 from mcp_launch.protocol import json_text
 from mcp_launch.protocol.memory import Remembered
+from mcp_launch.state import digest
 from mcp_launch.state.handshake_files import AGE_LIMIT, find_directory, read_age
-from mcp_launch.state.profile_cache import digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

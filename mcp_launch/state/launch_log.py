@@ -164,9 +164,9 @@ def append_end(lease: str, text: str) -> None:
 
 
 def _find_log(lease: str) -> str:
-    """Return the path of a launch's log, without its ending."""
-    launch = os.path.basename(lease).removesuffix(".json")
-    return f"{find_directory(os.environ)}/{launch}"
+    """Return the path of a launch's log, without its ending: beside the directory of leases."""
+    directory, launch = os.path.split(lease)
+    return f"{os.path.dirname(directory)}/logs/{launch.removesuffix('.json')}"
 
 
 def find_directory(environ: Mapping[str, str]) -> str:

@@ -1,9 +1,9 @@
 """Leases: our notes on disk that a launch is alive. One file each, so that none needs a lock.
 
 A launch removes its lease, or its guardian does if the launch was killed. One that remains (after
-a power cut) is reclaimed only on proof of death: the machine has been rebooted, or each of its
-processes is gone or its pid belongs to another. A launch continues without a lease if it cannot
-be written.
+a power cut) is removed by the next who reads it (see `launch.ended`), but only on proof of death:
+the machine has been rebooted, or each of its processes is gone or its pid belongs to another. A
+launch continues without a lease if it cannot be written.
 
 The keys of a lease. A key whose value is not known yet is missing or null:
 
@@ -19,7 +19,6 @@ The keys of a lease. A key whose value is not known yet is missing or null:
     wire         "guarded" or "direct"
     lineage      verdict and evidence: does an ancestor of ours hold the other end of stdin?
     outer        the lease of the launch that our host runs under
-    passed_over  why a project's profile was not used
     context      host, session, thread, project_root, cwd: each with its value and origin
     place_note   what kind of home the server's directory is; empty for a project
     is_host_directory  whether the server runs in its host's directory, not a session's
@@ -92,7 +91,7 @@ ABSENT = (NOT_STARTED, RESTING, FAILED, ENDED)
 # What the servers of a launch have in common, if there are several.
 _OF_LAUNCH = (
     *("version", "launch", "mark", "started", "namespace", "boot", "server", "wire", "lineage"),
-    *("outer", "passed_over", "runner", "restarts_on", "opened_with", "shareable"),
+    *("outer", "runner", "restarts_on", "opened_with", "shareable"),
 )
 
 # What each of them has of its own, without its processes: those are also among the launch's.
@@ -180,14 +179,6 @@ def list_confirmed_threads(
             if isinstance(thread, str) and judge(table, processes.get("launcher")) == "same":
                 threads.add(thread)
     return threads
-
-
-def reclaim_stale(table: ProcessTable, directory: str) -> list[str]:
-    """Remove the leases whose launches are proven dead; return their paths."""
-    stale = [path for path, record in read_all(directory).items() if is_stale(table, record)]
-    for path in stale:
-        state.remove(path)
-    return stale
 
 
 def is_stale(table: ProcessTable, record: dict[str, Json]) -> bool:

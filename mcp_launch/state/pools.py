@@ -71,30 +71,29 @@ def is_stale(table: ProcessTable, record: dict[str, Json]) -> bool:
     return all(leases.is_gone(table, one) for one in parts)
 
 
-def reclaim_stale(table: ProcessTable, directory: str) -> list[str]:
-    """Remove the files of pools that are proven dead; return the records' paths."""
-    stale = [path for path, record in read_all(directory).items() if is_stale(table, record)]
-    return [path for path in stale if _remove(table, path)]
+def reclaim_stale(table: ProcessTable, directory: str) -> None:
+    """Remove the files of pools that are proven dead."""
+    for path, record in read_all(directory).items():
+        if is_stale(table, record):
+            _remove(table, path)
 
 
-def _remove(table: ProcessTable, path: str) -> bool:
+def _remove(table: ProcessTable, path: str) -> None:
     """Remove a record and its socket, unless another process is at work on this pool."""
     stem = path.removesuffix(RECORD)
     try:
         lock = take_lock(stem + LOCK, 0.0)
     except OSError:
-        return False  # the directory cannot be changed
+        return  # the directory cannot be changed
     if lock is None:
-        return False  # the next pool is being started
+        return  # the next pool is being started
     try:
         record = leases.read(path)
         # The next pool may have written its own since.
-        if record is None or not is_stale(table, record):
-            return False
-        remove_files(stem)
+        if record is not None and is_stale(table, record):
+            remove_files(stem)
     finally:
         os.close(lock)
-    return True
 
 
 def remove_files(stem: str) -> None:

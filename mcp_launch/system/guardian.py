@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_launch.system import ProcessTable
-    from mcp_launch.system.guardian_process import Tidy
+    from mcp_launch.system.guardian_process import NoteKilled, Tidy
     from mcp_launch.system.spawn import ServerPlan
 
 # How far behind its own schedule a guardian may be on a busy machine.
@@ -326,7 +326,7 @@ class Starter:
         hosts: list[int],
         lease: str,
         tidy: Tidy,
-        note_killed: Callable[[str, int | None], None] | None = None,
+        note_killed: NoteKilled | None = None,
     ) -> None:
         self.table = table
         self.hosts = hosts  # processes whose end means that the host is gone

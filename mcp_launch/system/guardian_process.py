@@ -24,6 +24,7 @@ from mcp_launch.system.kernel import SIGCHLD, SIGCONT, SIGKILL, SIGTERM
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Protocol
 
     from mcp_launch.system import ProcessTable
     from mcp_launch.system.install_watch import InstallWatch
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
 
     # Takes the process table and the directory of the leases.
     Tidy = Callable[[ProcessTable, str], None]
+
+    class NoteKilled(Protocol):
+        """Logs the end of a launch whose launcher was killed."""
+
+        def __call__(self, code: int | None, *, is_host_lost: bool) -> None:
+            """Log it, with the server's exit code."""
 
     # When (monotonic), which signal, and whether to everything below us or to the server's group.
     Step = tuple[float, int, bool]
@@ -48,6 +55,10 @@ SIGNALLED_END = 0.4
 # After the host has ended. The launcher should have sent an instruction long before.
 HOST_LOST_GRACE = 2.5
 HOST_LOST_END = 4.5
+
+# How long after the launcher was killed and everything below us has ended the host may still run,
+# and the end of the launch is logged as the host's.
+HOST_FOLLOWS_MS = 500
 
 # After the launcher was killed. The server has seen its input end and may finish, but the
 # host already considers it dead and may be starting the next one.
@@ -99,7 +110,7 @@ class GuardianTask:
         hosts: list[int],
         lease: str,
         tidy: Tidy,
-        note_killed: Callable[[str, int | None], None] | None,
+        note_killed: NoteKilled | None,
         outputs: tuple[int, ...],
     ) -> None:
         self.plan = plan
@@ -168,8 +179,19 @@ class GuardianProcess:
             except OSError:
                 pass  # the launcher has removed it, or never wrote it
             if self.task.note_killed is not None:
-                self.task.note_killed(self.task.lease, self.exit_code)
+                self._note_killed(self.task.note_killed)
         self._tidy_if_due(is_last_chance=True)
+
+    def _note_killed(self, note: NoteKilled) -> None:
+        # Some hosts kill their servers right before they end themselves.
+        watch = select.poll()
+        for fd in self.hosts.descriptors:
+            watch.register(fd, select.POLLIN)
+        has_ended = self.host_is_lost or watch.poll(HOST_FOLLOWS_MS) or self.hosts.look()
+        try:
+            note(self.exit_code, is_host_lost=bool(has_ended))
+        except Exception:  # noqa: BLE001, S110  # a guardian works on if a module is gone by now
+            pass
 
     def _end_install(self) -> None:
         installing, self.installing = self.installing, None

@@ -223,13 +223,6 @@ def read_access_mode(process: int | str, number: int | str) -> int:
     return -1
 
 
-def count_connections(path: str) -> int:
-    """Return the number of connections to a Unix socket that is a file; 0 if unknown."""
-    rows = (line.split(maxsplit=7) for line in _read("/proc/net/unix").split(b"\n"))
-    connected = b"03"
-    return sum(row[7:] == [os.fsencode(path)] and row[5] == connected for row in rows)
-
-
 def list_foreign_formats() -> list[str]:
     """Return the names of the foreign binary formats that the kernel runs (binfmt_misc)."""
     try:

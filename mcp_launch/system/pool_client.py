@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcp_launch.system import ProcessTable
-    from mcp_launch.system.guardian_process import Tidy
+    from mcp_launch.system.guardian_process import NoteKilled, Tidy
     from mcp_launch.system.spawn import Pipes, ServerPlan
 
     # A server as a pool gets it: the stem of the pool's files, and the job for a new pool.
@@ -157,7 +157,7 @@ class SharedStarter(Starter):
         hosts: list[int],
         lease: str,
         tidy: Tidy,
-        note_killed: Callable[[str, int | None], None] | None,
+        note_killed: NoteKilled | None,
         *,
         hello: bytes,
         describe: Callable[[ServerPlan], Job],

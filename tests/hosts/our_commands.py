@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from hosts.fake_models import LIMIT
 from hosts.workspace import LAUNCHER
-from json_formats import check_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +50,7 @@ def list_servers(workspace: Workspace) -> dict[int, dict[str, Any]]:
 
 def find_hosts(workspace: Workspace) -> list[dict[str, Any]]:
     """Return the hosts that `ps` shows in the workspace."""
-    shown = check_format("ps", run(workspace, "ps", "--json").stdout)
+    shown = json.loads(run(workspace, "ps", "--json").stdout)
     projects = set(workspace.projects)
     return [
         host

@@ -27,7 +27,7 @@ WRONG = {
     "typo": {"ML201"},
     "thread": {"ML103", "ML117"},
     "moved": {"ML116"},
-    "agent": {"ML112", "ML114"},
+    "gone": {"ML207"},
     "unset": {"ML106"},
     "dies": {"ML301"},
 }
@@ -46,9 +46,9 @@ env_vars = [{{ name = "CODEX_THREAD_ID", source = "thread" }}]
 command = "/opt/old/bin/mcp-launch"
 args = {json.dumps(["run", "--", *SERVER])}
 
-[mcp_servers.agent]
+[mcp_servers.gone]
 command = "{PROGRAM}"
-args = ["run", "--", "codex", "mcp-server"]
+args = {json.dumps(["run", "--cwd", "/no/such/directory", "--", *SERVER])}
 """
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from command_line import run_command
 from launches import (
     LIMIT,
     RUN,
@@ -25,7 +26,6 @@ from launches import (
 )
 
 from mcp_launch.broker.rest import BOOT_TIME
-from mcp_launch.state import leases
 from mcp_launch.system import linux
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def test_a_launch_without_a_server_ends_with_its_host(
     wait_until_gone(host.child)
 
 
-def test_the_lease_of_a_killed_launch_without_a_server_is_reclaimed(
+def test_a_killed_launch_without_a_server_is_cleaned_up_after_by_the_next_command(
     remembered: CountedServer,
 ) -> None:
     launch = remembered.open("--start", "called")
@@ -184,9 +184,9 @@ def test_the_lease_of_a_killed_launch_without_a_server_is_reclaimed(
     launch.process.kill()
     launch.wait()
 
-    directory = remembered.state / "leases"
-    [left] = [str(path) for path in directory.iterdir()]
-    assert leases.reclaim_stale(linux, str(directory)) == [left]
+    assert json.loads(run_command("ps", "--json").stdout)["hosts"] == []
+    assert list((remembered.state / "leases").iterdir()) == []
+    assert " end      mcp-launch itself was killed" in run_command("logs").stdout
 
 
 def test_two_processes_serve_two_calls_with_a_rest_between_them(server: CountedServer) -> None:

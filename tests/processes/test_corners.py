@@ -24,9 +24,8 @@ from launches import (
 )
 
 from mcp_launch import hosts, runtime
-from mcp_launch.launch import context
+from mcp_launch.launch import context, ended
 from mcp_launch.runtime.running import Running
-from mcp_launch.state import leases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -272,7 +271,7 @@ def test_exhausted_limits_are_not_called_our_fault(runner: LaunchRunner) -> None
 def test_a_lease_that_nobody_can_read_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "deep.json").write_text("[" * 100_000 + "]" * 100_000, encoding="utf-8")
 
-    assert leases.reclaim_stale(FakeProcessTable(), str(tmp_path)) == []
+    assert ended.read_living(FakeProcessTable(), str(tmp_path)) == {}
 
 
 def test_a_host_that_ended_while_the_server_started_is_lost() -> None:

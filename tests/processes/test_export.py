@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import configparser
+import json
 import random
-import shlex
 import signal
 import socket
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
+from call_parts import THREAD, CallParts
+from call_parts import make_record as make_any_record
 from command_line import Done, run_command
-from documented_commands import list_faults
-from export_records import MOMENT, CallParts, make_record
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from otlp_receiver import OtlpReceiver, Reply, read_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 RECORDS = 200
 WAIT = 30.0
 REFUSED = Reply(503, is_kept=False)
-CONFIGS = Path(__file__).parents[2] / "configs"
-SERVICE_URL = "http://127.0.0.1:4318"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
 
@@ -55,6 +51,22 @@ class ExportProcesses:
         for process in self.started:
             process.kill()
             process.communicate(timeout=WAIT)
+
+
+# 2026-11-18 11:05:25.123
+MOMENT = 1794999925.123
+
+
+def make_record(number: int = 1, **facts: Any) -> dict[str, Any]:
+    """Return one of several calls, a second apart."""
+    return make_any_record(**{"time": MOMENT + number - 1, "number": number} | facts)
+
+
+def write(
+    parts: CallParts, *records: dict[str, Any] | bytes, part: str = "20261118-110501"
+) -> None:
+    lines = [one if isinstance(one, bytes) else json.dumps(one).encode() + b"\n" for one in records]
+    parts.append(*lines, name=f"{part}.jsonl")
 
 
 @pytest.fixture
@@ -115,7 +127,7 @@ def read_line(process: subprocess.Popen[str]) -> str:
 
 def export_one(collector: OtlpReceiver, parts: CallParts, **facts: Any) -> Span:
     """Return the span of one call."""
-    parts.write(make_record(**facts))
+    write(parts, make_record(**facts))
     assert export(collector.url).returncode == 0
     return collector.spans[-1]
 
@@ -123,9 +135,9 @@ def export_one(collector: OtlpReceiver, parts: CallParts, **facts: Any) -> Span:
 def test_all_calls_on_record_are_sent_and_then_only_new_ones(
     collector: OtlpReceiver, parts: CallParts
 ) -> None:
-    parts.write(make_record(1), make_record(2, outcome="died"), part="20261118-110500")
+    write(parts, make_record(1), make_record(2, outcome="died"), part="20261118-110500")
     first = export(collector.url)
-    parts.write(make_record(3))
+    write(parts, make_record(3))
     second = export(f"{collector.url}/v1/traces")
     third = run_command("export", OTEL_EXPORTER_OTLP_ENDPOINT=f"{collector.url}/")
 
@@ -151,20 +163,20 @@ def test_a_call_is_a_span_by_the_conventions(collector: OtlpReceiver, parts: Cal
         "gen_ai.tool.name": "search",
         "network.transport": "pipe",
         "jsonrpc.request.id": "7",
-        "mcp.session.id": "s-1",
-        "mcp.protocol.version": "2025-11-25",
+        "mcp.session.id": THREAD,
+        "mcp.protocol.version": "2025-06-18",
         "process.pid": 4711,
         "mcp_launch.host": "codex",
         "mcp_launch.server": "docs",
-        "mcp_launch.thread": "t-1",
+        "mcp_launch.thread": THREAD,
         "mcp_launch.project": "/work/shop",
-        "mcp_launch.cwd": "/work/shop/src",
-        "mcp_launch.launch": "019a0b0c0d0e0f0102030405",
+        "mcp_launch.cwd": "/work/shop",
+        "mcp_launch.launch": "01a1e296e1adc4db8953f0",
         "mcp_launch.number": 1,
         "mcp_launch.outcome": "ok",
         "mcp_launch.waited": False,
-        "mcp_launch.request.size": 120,
-        "mcp_launch.response.size": 340,
+        "mcp_launch.request.size": 312,
+        "mcp_launch.response.size": 4096,
     }
 
 
@@ -240,7 +252,7 @@ def test_no_record_can_make_the_collector_refuse_the_others(
     values: list[Any] = [-1, 1e300, True, [], {}, "\ud800\0\x1b", "x" * 100_000, 2**70, [None, 3]]
     names = [*make_record()]
     odd = [{**dict.fromkeys(names, one), "time": MOMENT + at} for at, one in enumerate(values)]
-    parts.write(b"{torn\n", b"null\n", make_record(100, time="never"), *odd, make_record(101))
+    write(parts, b"{torn\n", b"null\n", make_record(100, time="never"), *odd, make_record(101))
 
     done = export(collector.url)
 
@@ -281,7 +293,7 @@ def test_the_resource_names_machine_and_user_and_variables_take_precedence(
 def test_a_collector_that_refuses_is_an_error_and_nothing_is_lost(
     collector: OtlpReceiver, parts: CallParts, reply: Reply, said: str, fix: str
 ) -> None:
-    parts.write(make_record(1))
+    write(parts, make_record(1))
     collector.decide = lambda _: reply
 
     done = export_as_process(collector.url)
@@ -296,7 +308,7 @@ def test_a_collector_that_refuses_is_an_error_and_nothing_is_lost(
 
 
 def test_a_collector_that_is_not_there_is_an_error(parts: CallParts) -> None:
-    parts.write(make_record(1))
+    write(parts, make_record(1))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
 
@@ -308,7 +320,7 @@ def test_a_collector_that_is_not_there_is_an_error(parts: CallParts) -> None:
 
 
 def test_a_collector_that_does_not_answer_is_an_error(parts: CallParts) -> None:
-    parts.write(make_record(1))
+    write(parts, make_record(1))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         done = export_as_process(f"http://127.0.0.1:{silent.getsockname()[1]}")
 
@@ -320,7 +332,7 @@ def test_a_collector_that_does_not_answer_is_an_error(parts: CallParts) -> None:
 def test_a_collector_without_tls_at_an_https_address_is_an_error(
     collector: OtlpReceiver, parts: CallParts
 ) -> None:
-    parts.write(make_record(1))
+    write(parts, make_record(1))
 
     done = export(collector.url.replace("http:", "https:"))
 
@@ -332,7 +344,7 @@ def test_a_collector_without_tls_at_an_https_address_is_an_error(
 def test_a_certificate_that_cannot_be_read_is_an_error(
     collector: OtlpReceiver, parts: CallParts, tmp_path: Path, content: bytes | None
 ) -> None:
-    parts.write(make_record(1))
+    write(parts, make_record(1))
     if content:
         (tmp_path / "ca.pem").write_bytes(content)
     url = collector.url.replace("http:", "https:")
@@ -362,7 +374,7 @@ def test_a_collector_on_this_machine_is_reached_past_a_proxy(
 def test_what_was_accepted_before_a_failure_is_not_sent_again(
     collector: OtlpReceiver, parts: CallParts
 ) -> None:
-    parts.write(*(make_record(number) for number in range(1, 1202)))
+    write(parts, *(make_record(number) for number in range(1, 1202)))
     collector.decide = lambda number: Reply(401, is_kept=False) if number == 2 else Reply()
 
     first = export(collector.url)
@@ -375,7 +387,7 @@ def test_what_was_accepted_before_a_failure_is_not_sent_again(
 
 
 def test_a_request_that_is_too_large_is_divided(collector: OtlpReceiver, parts: CallParts) -> None:
-    parts.write(*(make_record(number) for number in range(1, 301)))
+    write(parts, *(make_record(number) for number in range(1, 301)))
 
     def refuse_large(_: int) -> Reply:
         is_large = int(collector.requests[-1]["content-length"]) > 50_000
@@ -391,7 +403,7 @@ def test_a_request_that_is_too_large_is_divided(collector: OtlpReceiver, parts: 
 def test_a_record_that_is_longer_than_a_request_is_sent(
     collector: OtlpReceiver, parts: CallParts
 ) -> None:
-    parts.write(make_record(1), make_record(2, arguments="x" * 2_000_000), make_record(3))
+    write(parts, make_record(1), make_record(2, arguments="x" * 2_000_000), make_record(3))
 
     assert export(collector.url).stdout == f"Exported 3 calls to {collector.url}\n"
 
@@ -399,7 +411,7 @@ def test_a_record_that_is_longer_than_a_request_is_sent(
 def test_spans_that_a_collector_rejects_are_reported(
     collector: OtlpReceiver, parts: CallParts
 ) -> None:
-    parts.write(make_record(1), make_record(2))
+    write(parts, make_record(1), make_record(2))
     collector.decide = lambda _: Reply(rejected=1)
 
     done = export(collector.url)
@@ -412,7 +424,7 @@ def test_spans_that_a_collector_rejects_are_reported(
 def test_secrets_are_sent_and_never_shown(
     collector: OtlpReceiver, parts: CallParts, state: Path
 ) -> None:
-    parts.write(make_record(1))
+    write(parts, make_record(1))
     token = "tok-3141592653"
     collector.decide = lambda _: Reply(403, is_kept=False)
 
@@ -430,12 +442,12 @@ def test_secrets_are_sent_and_never_shown(
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", '{"parts": 3}', "null", '{"parts": {"20261118-110501.jsonl": -7}}']
+    "content", ["", "{", "[]", '{"parts": 3}', '{"parts": {"20261118-110501.jsonl": -7}}']
 )
 def test_a_damaged_position_is_the_same_as_none(
     collector: OtlpReceiver, parts: CallParts, state: Path, content: str
 ) -> None:
-    parts.write(make_record(1))
+    write(parts, make_record(1))
     export(collector.url)
     [path] = (state / "exports").iterdir()
     path.write_text(content, encoding="utf-8")
@@ -446,7 +458,7 @@ def test_a_damaged_position_is_the_same_as_none(
 
 
 def test_each_collector_gets_all_calls(collector: OtlpReceiver, parts: CallParts) -> None:
-    parts.write(make_record(1))
+    write(parts, make_record(1))
     with OtlpReceiver() as other:
         export(collector.url)
         export(other.url)
@@ -454,24 +466,14 @@ def test_each_collector_gets_all_calls(collector: OtlpReceiver, parts: CallParts
         assert (len(collector.spans), len(other.spans)) == (1, 1)
 
 
-def test_uninstalling_removes_what_is_remembered(
-    collector: OtlpReceiver, parts: CallParts, state: Path
-) -> None:
-    export_one(collector, parts)
-
-    run_command("uninstall", "--yes")
-
-    assert not (state / "exports").exists()
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_it_exports_what_comes_and_ends_quietly(
     collector: OtlpReceiver, parts: CallParts, exporters: ExportProcesses, number: int
 ) -> None:
-    parts.write(make_record(1))
+    write(parts, make_record(1))
     process = exporters.start(collector.url)
     collector.wait_until(lambda: len(collector.spans) == 1)
-    parts.write(make_record(2))
+    write(parts, make_record(2))
     collector.wait_until(lambda: len(collector.spans) == 2)
 
     process.send_signal(number)
@@ -482,7 +484,7 @@ def test_it_exports_what_comes_and_ends_quietly(
 
 
 def test_a_single_export_can_be_interrupted(collector: OtlpReceiver, parts: CallParts) -> None:
-    parts.write(make_record(1))
+    write(parts, make_record(1))
     process = subprocess.Popen(
         [sys.executable, "-m", "mcp_launch", "export", "--otlp", collector.url],
         stdout=subprocess.PIPE,
@@ -508,7 +510,7 @@ def test_it_waits_for_a_collector_that_is_away(
 ) -> None:
     with OtlpReceiver() as gone:
         port, url = gone.port, gone.url
-    parts.write(make_record(1))
+    write(parts, make_record(1))
     process = exporters.start(url)
 
     assert read_line(process) == f"Exporting to {url}\n"
@@ -521,7 +523,7 @@ def test_it_waits_for_a_collector_that_is_away(
 def test_a_second_one_to_the_same_collector_is_refused(
     collector: OtlpReceiver, parts: CallParts, exporters: ExportProcesses
 ) -> None:
-    parts.write(make_record(1))
+    write(parts, make_record(1))
     exporters.start(collector.url)
     collector.wait_until(lambda: bool(collector.spans))
 
@@ -547,7 +549,7 @@ class Trouble:
         for _ in range(min(count, RECORDS - self.written)):
             self.written += 1
             record = make_record(self.written)
-            self._parts.write(record, part=f"20261118-11050{self._random.randrange(5)}")
+            write(self._parts, record, part=f"20261118-11050{self._random.randrange(5)}")
 
     def decide(self, _: int) -> Reply:
         """Answer a request, or do not; in the meantime calls go on."""
@@ -612,22 +614,3 @@ def test_without_the_sdk_the_way_to_install_it_is_shown() -> None:
     assert done.returncode == 2
     for command in ("uv tool install --reinstall", "pipx install --force", "pip install"):
         assert f"{command} '.[otel]'" in done.stderr
-
-
-def test_the_service_runs_a_command_that_exists() -> None:
-    unit = configparser.ConfigParser(interpolation=None)
-    unit.optionxform = str  # type: ignore[assignment, method-assign]
-    unit.read(CONFIGS / "mcp-launch-export.service", encoding="utf-8")
-
-    program, *words = shlex.split(unit["Service"]["ExecStart"])
-    assert program == "%h/.local/bin/mcp-launch"
-    assert words == ["export", "--otlp", SERVICE_URL, "--follow"]
-    assert list_faults(f"`mcp-launch {' '.join(words)}`") == []
-
-
-def test_the_collector_of_the_example_receives_where_the_service_sends() -> None:
-    config = yaml.safe_load((CONFIGS / "otel-collector.yaml").read_text(encoding="utf-8"))
-
-    [(name, settings)] = config["receivers"].items()
-    assert f"http://{settings['protocols']['http']['endpoint']}" == SERVICE_URL
-    assert config["service"]["pipelines"]["traces"]["receivers"] == [name]

@@ -33,49 +33,23 @@ FAILURES = {
         "does not exist: no file {d}/missing.py",
         127,
     ),
-    "a near miss": (["--", "pytohn3-near"], "did you mean python3-near?", 127),
     "not executable": (["--", "./plain"], "chmod +x {d}/plain", 126),
     "a directory": (["--", "./.git"], "is a directory", 126),
     "no such interpreter": (["--", "./bad"], "install the interpreter `/no/such/interp`", 126),
     "another machine's": (["--", "./alien"], "another system or processor", 126),
     "a directory that is missing": (["--cwd", "gone", "--", "cat"], "{d}/gone (--cwd)", 125),
-    "a directory that is a file": (["--cwd", "plain", "--", "cat"], "is a file", 125),
-    "a place that is misspelt": (["--cwd", "sesion", "--", "cat"], "did you mean session?", 125),
-    "a source without a value": (["--env", "T=thread", "--", "cat"], "no value for T", 125),
     "a variable that is not there": (["--env", "NOPE=local", "--", "cat"], "NOPE is not in", 125),
-    "no such source": (["--env", "T=tread", "--", "cat"], "did you mean thread?", 125),
     "no such option": (["--strickt", "--", "cat"], "did you mean --strict?", 125),
-    "an option without its value": (["--cwd", "--", "cat"], "--cwd needs a value", 125),
     "a server that cannot be shared": (
         ["--share", "project", "--env", "T=session", "--", "cat"],
         "--share project",  # on the direct wire, for another reason
         125,
     ),
-    "no such mode": (["--stdout", "loud", "--", "cat"], "auto, strict, off", 125),
-    "an empty value": (["--cwd", "", "--", "cat"], "--cwd needs a value", 125),
-    "a switch with a value": (["--strict=1", "--", "cat"], "--strict takes no value", 125),
-    "the same option twice": (["--cwd=a", "--cwd=b", "cat"], "--cwd was given twice", 125),
-    "no variable": (["--env", "thread", "--", "cat"], "is not NAME=SOURCE: thread", 125),
     "a variable that no file has": (["--env", "X=dotenv", "--", "cat"], "any .env in {d}", 125),
     "no command": (["--strict"], "no server command was given", 125),
-    "a dotenv file that is missing": (
-        ["--dotenv", "no.env", "--", "cat"],
-        "the dotenv file {d}/no.env does not exist",
-        125,
-    ),
     "a dotenv file that never ends": (
         ["--dotenv", "zero.env", "--", "cat"],
         "the dotenv file {d}/zero.env is not a regular file",
-        125,
-    ),
-    "a dotenv file that is a directory": (
-        ["--dotenv", "bin", "--", "cat"],
-        "the dotenv file {d}/bin is a directory",
-        125,
-    ),
-    "a dotenv file that is too large": (
-        ["--dotenv", "large.env", "--", "cat"],
-        "the dotenv file {d}/large.env is larger than 1 MB",
         125,
     ),
     "a dotenv file that is broken": (
@@ -96,9 +70,7 @@ def test_the_host_is_told_about(
     words: list[str], text: str, code: int, wire: list[str], runner: LaunchRunner
 ) -> None:
     fill(runner.project)
-    launch = runner.launch(
-        *wire, *words, env={**os.environ, "PATH": f"{runner.project}/bin:{os.environ['PATH']}"}
-    )
+    launch = runner.launch(*wire, *words)
     # As Claude Code asks: the new era first, then the old one.
     launch.send(request("server/discover", "probe-1"))
     first = launch.answer()
@@ -118,8 +90,7 @@ def test_a_tool_tells_about(
     words: list[str], text: str, code: int, wire: list[str], runner: LaunchRunner
 ) -> None:
     fill(runner.project)
-    env = {**os.environ, "PATH": f"{runner.project}/bin:{os.environ['PATH']}"}
-    launch = runner.launch("--on-failure", "tool", *wire, *words, env=env)
+    launch = runner.launch("--on-failure", "tool", *wire, *words)
 
     assert launch.initialize()["result"]["protocolVersion"] == "2025-11-25"
     (tool,) = launch.ask("tools/list")["tools"]
@@ -134,15 +105,12 @@ def test_a_tool_tells_about(
 
 
 def fill(project: Path) -> None:
-    (project / "bin").mkdir()
-    make_script(project / "bin" / "python3-near", "#!/bin/sh\n")
     make_script(project / "plain", "#!/bin/sh\n", 0o644)
     make_script(project / "bad", "#!/no/such/interp\n")
     (project / "alien").write_bytes(b"\x7fELF\x02\x01\x01" + b"\0" * 200)
     (project / "alien").chmod(0o755)
     (project / "broken.env").write_text("A=1\nthis is = not ' it\n", encoding="utf-8")
     (project / "zero.env").symlink_to("/dev/zero")
-    (project / "large.env").write_text("A=1\n" * 500_000, encoding="utf-8")
 
 
 def test_the_last_output_of_a_server_that_dies_is_reported(runner: LaunchRunner) -> None:
@@ -367,7 +335,7 @@ RUN_IS_MISSING = "write before a server's command: mcp-launch run -- COMMAND"
         (["rnu", "--", "cat"], "did you mean run?"),
         (["cat"], RUN_IS_MISSING),
         (["--", "cat"], RUN_IS_MISSING),
-        (["--trace", "run", "--", "cat"], RUN_IS_MISSING),
+        (["--trace", "--", "cat"], "write run: mcp-launch run --trace -- cat"),
         ([], RUN_IS_MISSING),
     ],
 )

@@ -5,13 +5,13 @@ The host is a stand-in for VS Code, which names the conversation in the `_meta` 
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from command_line import run_command
-from json_formats import check_format
 from launches import (
     HERE,
     RUN,
@@ -123,6 +123,47 @@ def test_calls_of_several_sessions_that_are_sent_at_once_find_their_servers(
     assert len({answer["result"]["pid"] for answer in answers}) == 3
 
 
+# What a host may put where an id belongs; none of these can be one.
+_NO_IDS: dict[str, dict[str, object]] = {
+    "nothing": {},
+    "a number": {"vscode.conversationId": 1},
+    "no letters": {"vscode.conversationId": ""},
+    "a control character": {"vscode.conversationId": "c-1\x1b[2J"},
+    "a thousand letters": {"vscode.conversationId": "c" * 1001},
+}
+
+
+@pytest.mark.parametrize("meta", _NO_IDS.values(), ids=_NO_IDS)
+def test_a_call_without_a_session_reaches_no_server_of_a_session(
+    vs_code: Callable[..., Conversations], meta: dict[str, object]
+) -> None:
+    sessions = vs_code()
+    named = sessions.call("c-1", "count")
+
+    told = [sessions.host.call("count", number, meta=meta) for number in (1, 2)]
+
+    assert [one["count"] for one in told] == [1, 2], "the two calls have one server"
+    assert told[0]["pid"] == told[1]["pid"] != named["pid"]
+    context = sessions.host.call("echo", 3, meta=meta)["context"]
+    assert "sessionId" not in context
+    assert told[1]["session"] == context["launchId"], "it stands in for an id"
+    again = sessions.call("c-1", "count")
+    assert (again["pid"], again["count"], again["session"]) == (named["pid"], 2, "c-1")
+
+
+def test_a_session_does_not_get_the_server_of_a_call_without_one(
+    vs_code: Callable[..., Conversations],
+) -> None:
+    sessions = vs_code()
+    unnamed = sessions.host.call("count", 1, meta={})
+
+    named = sessions.call("c-1", "count")
+
+    assert (named["session"], named["count"]) == ("c-1", 1)
+    assert named["pid"] != unnamed["pid"]
+    assert sessions.host.call("count", 2, meta={})["pid"] == unnamed["pid"]
+
+
 def test_a_session_too_many_ends_the_server_that_is_idle_longest(
     vs_code: Callable[..., Conversations], sharing: Sharing
 ) -> None:
@@ -198,7 +239,7 @@ def test_a_restart_for_one_session_reports_the_servers_of_all(
 
     done = run_command("restart", "docs", "--session", "c-1", "--json")
 
-    told = check_format("restart", done.stdout)["servers"]
+    told = json.loads(done.stdout)["servers"]
     assert [(one["session"], one["before"], one["is_asked_for"]) for one in told] == [
         ("c-1", before["c-1"], True),
         ("c-2", before["c-2"], False),

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from command_line import run_command
 from fake_hosts import SERVER, FakeHosts, limit_to_subtree
-from json_formats import check_format
 from launches import RUN, SCRIPTED_SERVER, LaunchRunner, wait_for_lease
 
-from mcp_launch.commands import list_servers
-from mcp_launch.commands.list_servers import ListRequest
+from mcp_launch import system
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,14 +22,19 @@ def write_entries(path: Path, **commands: list[str]) -> None:
     path.write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
 
 
-def list_here(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    assert list_servers.run(ListRequest(is_json=True), os.environ, limit_to_subtree()) == 0
-    servers: list[dict[str, Any]] = check_format("list", capsys.readouterr().out)["servers"]
+@pytest.fixture(autouse=True)
+def only_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the processes of the machine: some of them may be servers."""
+    monkeypatch.setattr(system, "open_table", limit_to_subtree)
+
+
+def list_here() -> list[dict[str, Any]]:
+    servers: list[dict[str, Any]] = json.loads(run_command("list", "--json").stdout)["servers"]
     return servers
 
 
 def test_a_server_that_runs_is_shown_with_its_processes(
-    runner: LaunchRunner, state: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+    runner: LaunchRunner, state: Path, own_home: Path
 ) -> None:
     command = [*RUN, "--server", "docs", "--", *SCRIPTED_SERVER]
     write_entries(own_home / ".claude.json", docs=command, other=["other"])
@@ -43,14 +46,14 @@ def test_a_server_that_runs_is_shown_with_its_processes(
         runner.launch_below_host("claude", command=command).initialize()
     lease = wait_for_lease(state, lambda _: True)
 
-    of_codex, docs, other = list_here(capsys)
+    of_codex, docs, other = list_here()
 
     # The same name in another host's file is another server.
     assert (of_codex["running"], other["running"]) == ([], [])
     assert len(docs["running"]) == 2
     assert lease["processes"]["server"]["pid"] in [one["pid"] for one in docs["running"]]
-    list_servers.run(ListRequest(("docs",)), os.environ, limit_to_subtree())
-    row = next(line for line in capsys.readouterr().out.splitlines() if " 2  " in line)
+    shown = run_command("list", "docs").stdout.splitlines()
+    row = next(line for line in shown if " 2  " in line)
     assert row.split()[0] == "docs"
 
 
@@ -60,13 +63,13 @@ def state(tmp_path: Path) -> Path:
 
 
 def test_of_two_entries_with_one_name_the_one_with_its_command_runs(
-    fake_hosts: FakeHosts, own_home: Path, project: Path, capsys: pytest.CaptureFixture[str]
+    fake_hosts: FakeHosts, own_home: Path, project: Path
 ) -> None:
     write_entries(own_home / ".claude.json", docs=["another", "command"])
     write_entries(project / ".mcp.json", docs=SERVER)
     fake_host = fake_hosts.start("claude", command=SERVER)
 
-    of_user, of_project, *_ = list_here(capsys)
+    of_user, of_project, *_ = list_here()
 
     assert of_user["running"] == []
     assert [one["pid"] for one in of_project["running"]] == [fake_host.server]

@@ -27,7 +27,7 @@ from launches import (
 )
 
 import mcp_launch
-from mcp_launch.hosts import claude, codex
+from mcp_launch.hosts import codex
 from mcp_launch.system import kernel
 
 if TYPE_CHECKING:
@@ -265,7 +265,8 @@ LAUNCH = (
 )
 
 
-@pytest.mark.parametrize("limit", range(4, 21))
+# Around each number below which something else fails.
+@pytest.mark.parametrize("limit", [4, 6, 8, 10, 11, 12, 14, 17, 18])
 def test_a_launch_without_descriptors_works_or_says_why(
     limit: int, wire: list[str], runner: LaunchRunner
 ) -> None:
@@ -291,13 +292,6 @@ def test_a_launch_without_descriptors_works_or_says_why(
 # Files that nobody could have meant.
 
 DEEP = b"[" * 100_000 + b"]" * 100_000
-
-
-def test_a_record_of_claude_code_that_is_nested_too_deeply_is_passed_over(tmp_path: Path) -> None:
-    path = tmp_path / "1.json"
-    path.write_bytes(DEEP)
-
-    assert claude._read_record(str(path)) is None  # noqa: SLF001
 
 
 def test_a_rollout_of_codex_that_is_nested_too_deeply_is_passed_over(tmp_path: Path) -> None:

@@ -106,10 +106,10 @@ def make_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCP_LAUNCH_HOME", str(home / STATE))
 
 
-def type_in(monkeypatch: pytest.MonkeyPatch, *words: str, width: int = COLUMNS) -> str:
+def type_in(monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
     """Return what a command shows on a terminal without colours."""
     screen = Terminal()
-    for name, value in (("COLUMNS", str(width)), ("LINES", "50"), ("TERM", "xterm")):
+    for name, value in (("COLUMNS", str(COLUMNS)), ("LINES", "50"), ("TERM", "xterm")):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "stdout", screen)
     assert cli.run(list(words)) in {0, 1}  # 1: something is wrong, as it should be
@@ -140,7 +140,7 @@ def settle(text: str, home: Path, pids: Iterable[int] = ()) -> str:
 
 
 class Checker:
-    """Compares what commands show with the documentation, or writes it there."""
+    """Compares what commands show with the README, or writes it there."""
 
     def __init__(self, config: pytest.Config, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
         self._config = config
@@ -148,22 +148,15 @@ class Checker:
         self._home = home
 
     def check_command(self, *words: str, pids: Iterable[int] = ()) -> None:
-        """Check the outputs of a command in the README, and in its topic."""
+        """Check the output of a command."""
         shown = type_in(self._monkeypatch, *words)
-        self.check("README.md", " ".join(words), settle(shown, self._home, pids))
-        self.check_topic(*words, pids=pids)
+        self.check(" ".join(words), settle(shown, self._home, pids))
 
-    def check_topic(self, *words: str, pids: Iterable[int] = ()) -> None:
-        """Check the output of a command in its topic, whose code is indented on a terminal."""
-        shown = type_in(self._monkeypatch, *words, width=COLUMNS - 4)
-        path = f"mcp_launch/help/{words[0]}.md"
-        self.check(path, " ".join(words), settle(shown, self._home, pids))
-
-    def check(self, path: str, words: str, shown: str) -> None:
-        """Check one output in one file."""
+    def check(self, words: str, shown: str) -> None:
+        """Check an output, or a part of it."""
         command = f"mcp-launch {words}"
         begin = mark(THIS, f"output of `{command}`")
-        check(self._config, path, begin, f"```console\n$ {command}\n{shown}```\n")
+        check(self._config, begin, f"```console\n$ {command}\n{shown}```\n")
 
 
 @pytest.fixture
@@ -308,22 +301,6 @@ def test_doctor_names_what_is_wrong(checker: Checker) -> None:
     checker.check_command("doctor")
 
 
-@pytest.mark.usefixtures("stage", "configured")
-def test_wrap_shows_what_it_would_change(checker: Checker) -> None:
-    checker.check_command("wrap", "--host", "claude", "--dry-run")
-
-
-@pytest.mark.usefixtures("stage", "configured")
-def test_list_shows_every_server(home: Path, checker: Checker) -> None:
-    profile = home / ".config" / "mcp-launch" / "config.toml"
-    profile.parent.mkdir(parents=True)
-    profile.write_text('[servers.git]\npass_env = "safe"\n', encoding="utf-8")
-    profile.chmod(0o600)
-    assert cli.run(["wrap", "--host", "codex", "--yes"]) == 0
-
-    checker.check_topic("list")
-
-
 def test_the_demo_leaves_nothing(
     home: Path, monkeypatch: pytest.MonkeyPatch, checker: Checker
 ) -> None:
@@ -332,4 +309,4 @@ def test_the_demo_leaves_nothing(
     first = next(at for at, line in enumerate(lines) if line.startswith("process "))
     last = next(at for at, line in enumerate(lines) if line.startswith("Left after "))
     table = "".join(f"{line}\n" for line in lines[first : last + 1])
-    checker.check("README.md", "demo", f"…\n{table}")
+    checker.check("demo", f"…\n{table}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import sys
@@ -21,7 +22,6 @@ from fake_hosts import (
     take,
     write_lease,
 )
-from json_formats import check_format
 from launches import ENVIRONMENT_SERVER, RUN, python, wait_for_lease, wait_until_gone
 
 from mcp_launch.commands import reap as reap_command
@@ -239,29 +239,16 @@ def test_nothing_is_ended_unasked(fake_hosts: FakeHosts, monkeypatch: pytest.Mon
     assert is_there(fake_host.server)
 
 
-def test_a_dry_run_shows_the_orphans_and_ends_none(
-    fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
-
-    assert reap(is_sure=False, is_dry=True) == 0
-
-    shown = capsys.readouterr().out
-    assert f"mcp-docs (process {fake_host.server})" in shown
-    assert shown.endswith("Nothing was ended (--dry-run).\n")
-    assert is_there(fake_host.server)
-
-
 def test_what_was_ended_is_printed_for_programs(
     fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
 
     assert reap(is_sure=False, is_dry=True, is_json=True) == 0
-    planned = check_format("reap", capsys.readouterr().out)
+    planned = json.loads(capsys.readouterr().out)
     assert is_there(fake_host.server)
     assert reap(is_json=True) == 0
-    done = check_format("reap", capsys.readouterr().out)
+    done = json.loads(capsys.readouterr().out)
 
     wait_until_gone(fake_host.server)
     assert (planned["is_dry_run"], done["is_dry_run"]) == (True, False)
@@ -272,19 +259,6 @@ def test_what_was_ended_is_printed_for_programs(
         assert fake_host.server in server["processes"]
         assert server["memory"]["bytes"] > 0
         assert "the other ends of its stdin and stdout are closed" in server["why"]
-
-
-def test_with_nobody_to_ask_no_json_is_printed(
-    fake_hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
-
-    with pytest.raises(UsageError):
-        reap(is_sure=False, is_json=True)
-
-    assert capsys.readouterr().out == ""
-    assert is_there(fake_host.server)
 
 
 @pytest.mark.parametrize(("answer", "stays"), [("n\n", True), ("\n", True), ("y\n", False)])
@@ -385,9 +359,7 @@ def test_a_launch_that_hangs_without_its_host_is_ended(
 
     for pid in pids:
         wait_until_gone(pid)
-    shown = capsys.readouterr().out
-    assert f"its host, process {fake_host.pid}, is gone" in shown
-    assert f"Removed the stale lease {state}/leases/" in shown
+    assert f"its host, process {fake_host.pid}, is gone" in capsys.readouterr().out
     assert list((state / "leases").iterdir()) == []
 
 
@@ -405,12 +377,3 @@ def test_a_lease_that_another_user_can_write_ends_nothing(
     path.chmod(0o600)
     assert reap() == 0
     wait_until_gone(fake_host.server)
-
-
-def test_a_stale_lease_is_removed(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write_lease(state, boot="another")
-
-    assert reap() == 0
-
-    assert not path.exists()
-    assert f"Removed the stale lease {path}" in capsys.readouterr().out

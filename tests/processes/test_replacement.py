@@ -350,7 +350,7 @@ def test_a_server_that_refuses_the_greeting_is_not_started_again(runner: LaunchR
 
 
 def test_many_replacements_leave_no_descriptor_open(codex: Callable[..., Launch]) -> None:
-    host = codex("--on-change", "restart", threads=(A,))
+    host = codex("--on-change", "restart", "--no-record", threads=(A,))
     host.initialize()
     counts = []
     for number in range(8):

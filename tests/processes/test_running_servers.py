@@ -6,31 +6,26 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
-from types import SimpleNamespace
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 import pytest
 from fake_hosts import (
     SERVER,
     STAYS,
     FakeHosts,
-    find_hosts,
     find_server,
     limit_to_subtree,
     link,
     serve,
     take,
     write_lease,
-    write_session,
 )
 from launches import ENVIRONMENT_SERVER, HERE, RUN, python, wait_for_lease
 
 from mcp_launch.commands import ps
 from mcp_launch.commands.ps import PsRequest
 from mcp_launch.commands.screen import Screen
-from mcp_launch.doctor.checks import identity_of_processes
 from mcp_launch.machine import process_snapshot, running, units
 from mcp_launch.machine.pipe_ends import Endpoints
 from mcp_launch.machine.process_snapshot import ConnectedClient, Population
@@ -104,33 +99,10 @@ def test_an_end_that_nobody_holds_is_gone(wired: tuple[int, list[IO[bytes]]]) ->
     assert [Endpoints([os.getpid()]).look(pid, fd).state for fd in (0, 1)] == ["gone", "gone"]
 
 
-def test_one_end_may_be_gone_and_the_other_not(wired: tuple[int, list[IO[bytes]]]) -> None:
-    pid, ours = wired
-    ours[1].close()
-
-    assert [Endpoints([os.getpid()]).look(pid, fd).state for fd in (0, 1)] == ["held", "gone"]
-
-
 def test_an_end_that_somebody_else_holds_is_unknown(wired: tuple[int, list[IO[bytes]]]) -> None:
     pid, _ = wired
 
     assert [Endpoints([]).look(pid, fd).state for fd in (0, 1)] == ["unknown", "unknown"]
-
-
-def test_what_has_no_other_end_is_unknown(runner: LaunchRunner) -> None:
-    process = runner.start(STAYS, stdin=subprocess.DEVNULL)
-    process.read_line()
-
-    end = Endpoints([os.getpid()]).look(process.pid, 0)
-
-    assert (end.state, end.name) == ("unknown", "")
-
-
-def test_a_process_that_is_gone_has_no_ends(runner: LaunchRunner) -> None:
-    process = runner.start(python(""))
-    process.wait()
-
-    assert Endpoints([os.getpid()]).look(process.pid, 0).state == "unknown"
 
 
 def test_a_socket_that_is_closed_one_way_is_still_held(runner: LaunchRunner) -> None:
@@ -165,9 +137,6 @@ def test_sockets_are_unknown_where_the_kernel_is_not_to_be_asked(
 
         monkeypatch.setattr(socket, "socket", refuse)
         assert Endpoints([os.getpid()]).look(process.pid, 0).state == "unknown"
-
-
-# What a command line tells.
 
 
 # Servers of hosts that live.
@@ -236,8 +205,6 @@ def test_a_launch_with_its_files_elsewhere_is_known_for_one(
     shown = capsys.readouterr().out
     assert "its mcp-launch has no lease in this state directory" in shown
     assert "not started" not in shown
-    survey: Any = SimpleNamespace(table=linux)
-    assert list(identity_of_processes.check(survey, seen.hosts[0])) == []
 
 
 def test_a_launch_of_a_host_that_nobody_knows_is_shown(runner: LaunchRunner, state: Path) -> None:
@@ -282,35 +249,6 @@ def test_a_server_that_took_anothers_place_is_shown_by_its_own_process(
     assert after.launcher == before.launcher == host.child
 
 
-def test_all_servers_of_a_claude_code_are_under_the_session_it_has_now(
-    fake_hosts: FakeHosts, state: Path, own_home: Path
-) -> None:
-    """As after `/clear`: one was called since, one was called before, one never."""
-    fake_host = fake_hosts.start("claude", "--twice", command=STAYS)
-    servers = [fake_host.server]
-    for _ in range(2):
-        fake_host.launch.write(b"next\n")
-        told = {fake_host.launch.read_line(), fake_host.launch.read_line()}
-        servers += [int(line) for line in told - {b"ready\n"}]
-    bindings = [("confirmed", "new", 2), ("confirmed", "old", 1), ("tentative", "old", 0)]
-    for number, (pid, (binding, whose, calls)) in enumerate(zip(servers, bindings, strict=True)):
-        write_lease(
-            state,
-            f"launch-{number}",
-            processes={"launcher": pid, "server": pid, "host": fake_host.pid},
-            binding={"state": binding, "session": whose, "evidence": "its record"},
-            calls=calls,
-        )
-    write_session(own_home, fake_host.pid, "new")
-
-    (host,) = take(state).hosts
-
-    (session,) = host.sessions
-    assert session.session == "new"
-    found = {server.pid: server.earlier for server in session.servers}
-    assert found == dict(zip(servers, ["", "old", "old"], strict=True))
-
-
 def test_a_host_that_nobody_knows_is_called_what_it_runs(runner: LaunchRunner, state: Path) -> None:
     """Node's main thread has a name of its own, which the kernel shows as the process's."""
     rename = "import ctypes; ctypes.CDLL(None).prctl(15, b'MainThread', 0, 0, 0)\n"
@@ -330,32 +268,6 @@ def test_a_host_that_nobody_knows_is_called_what_it_runs(runner: LaunchRunner, s
     assert process
     assert process.name == "MainThread"
     assert (seen.name, seen.title) == ("unknown", "agent")
-
-
-@pytest.mark.parametrize("wire", [[], ["--socket"]], ids=["pipe", "socket"])
-def test_a_server_that_its_host_started_alone_is_shown(
-    wire: list[str], fake_hosts: FakeHosts, own_home: Path, state: Path
-) -> None:
-    fake_host = fake_hosts.start("claude", *wire, command=SERVER)
-    write_session(own_home, fake_host.pid, "s-1")
-
-    seen = take(state)
-
-    (host,) = seen.hosts
-    assert (host.pid, host.session, host.sessions[0].session) == (fake_host.pid, "s-1", "s-1")
-    (server,) = host.servers
-    assert (server.pid, server.name, server.launch) == (fake_host.server, "mcp-docs", None)
-    assert server.project == os.getcwd()
-    assert not seen.ownerless
-
-
-def test_a_configured_server_needs_no_telling_name(fake_hosts: FakeHosts, state: Path) -> None:
-    fake_host = fake_hosts.start("claude", command=STAYS)
-
-    assert find_server(take(state), fake_host.server) is None
-    server = find_server(take(state, Configured("it", tuple(STAYS))), fake_host.server)
-    assert server
-    assert server.name == "it"
 
 
 @pytest.mark.parametrize(("count", "thread"), [(1, THREAD + "0"), (2, "")])
@@ -396,24 +308,6 @@ def test_a_lease_that_makes_no_sense_hides_nothing(fake_hosts: FakeHosts, state:
 # Servers without a host.
 
 
-@pytest.mark.parametrize("wire", [[], ["--socket"]], ids=["pipe", "socket"])
-def test_a_server_whose_host_was_killed_is_ownerless(
-    wire: list[str], fake_hosts: FakeHosts, state: Path
-) -> None:
-    fake_host = fake_hosts.start("claude", *wire, command=SERVER)
-
-    assert take(state).ownerless == []
-    fake_host.kill_host()
-
-    (server,) = take(state).ownerless
-    assert (server.pid, server.name) == (fake_host.server, "mcp-docs")
-    assert server.why_ownerless == (
-        f"process {fake_host.launch.pid} (init) adopted it, "
-        "and the other ends of its stdin and stdout are closed"
-    )
-    assert find_hosts(take(state), "claude") == []
-
-
 def test_what_a_left_server_started_is_a_part_of_it(fake_hosts: FakeHosts, state: Path) -> None:
     """A gateway has servers of its own, and may have closed the ends of one."""
     code = (
@@ -446,18 +340,6 @@ def test_a_server_below_which_a_host_works_is_not_ownerless(
     fake_host.kill_host()
 
     assert take(state).ownerless == []
-
-
-def test_a_launch_whose_host_is_gone_is_ownerless(fake_hosts: FakeHosts, state: Path) -> None:
-    fake_host = fake_hosts.start("codex", command=STAYS)
-    write_lease(state, processes={"launcher": fake_host.server, "host": fake_host.pid})
-
-    assert take(state).ownerless == []
-    fake_host.kill_host()
-
-    (server,) = take(state).ownerless
-    assert server.launch
-    assert server.why_ownerless == f"its host, process {fake_host.pid}, is gone"
 
 
 def test_a_launch_is_not_ownerless_while_anybody_talks_to_it(
@@ -514,9 +396,6 @@ def test_a_child_that_has_ended_changes_no_kind_of_memory(runner: LaunchRunner) 
     both = [units.measure(pid) for pid in (parent.pid, child)]
     assert units.add_up(both).kind == "PSS"
     assert both[1].amount == 0
-
-
-# Launches without a lease
 
 
 def test_the_name_that_a_launch_was_given_is_shown(runner: LaunchRunner, state: Path) -> None:

@@ -44,113 +44,6 @@ def edit(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
     return done
 
 
-# The file of a host, an entry in it, what is found, and how to write it.
-FORGOTTEN = "mcp-launch does not start 'it': the word `run` is missing"
-WHOLE = "the command is a whole command line, which {title} takes for one name"
-LINE = "cat -u --api-key k3y"
-CORRECTIONS = {
-    "no run in TOML": (
-        ".codex/config.toml",
-        '[mcp_servers.it]\ncommand = "mcp-launch"\nargs = ["--start", "called", "cat", "-u"]\n',
-        ("ML121", FORGOTTEN),
-        'args = ["run", "--start", "called", "cat", "-u"]',
-    ),
-    "no run in JSON": (
-        ".claude.json",
-        '{"mcpServers": {"it": {"command": "mcp-launch", "args": ["cat"]}}}',
-        ("ML121", FORGOTTEN),
-        '"args": ["run", "cat"]',
-    ),
-    "no run in one list, through another program": (
-        ".config/opencode/opencode.json",
-        '{"mcp": {"it": {"type": "local", "command": ["uvx", "mcp-launch", "--strict", "cat"]}}}',
-        ("ML121", FORGOTTEN),
-        '"command": ["uvx", "mcp-launch", "run", "--strict", "cat"]',
-    ),
-    "a whole line in TOML": (
-        ".codex/config.toml",
-        '[mcp_servers.it]\ncommand = "cat -u @scope/x"\n',
-        ("ML201", WHOLE.format(title="Codex")),
-        'command = "cat", args = ["-u", "@scope/x"]',
-    ),
-    "a whole line in JSON": (
-        ".claude.json",
-        '{"mcpServers": {"it": {"command": "cat -u", "args": ["more"]}}}',
-        ("ML201", WHOLE.format(title="Claude Code")),
-        '"command": "cat", "args": ["-u", "more"]',
-    ),
-    "a whole line in YAML": (
-        ".config/goose/config.yaml",
-        "extensions:\n  it:\n    enabled: true\n    type: stdio\n    cmd: cat -u\n    args: []\n",
-        ("ML201", WHOLE.format(title="Goose")),
-        'cmd: "cat", args: ["-u"]',
-    ),
-    "a whole line behind mcp-launch": (
-        ".claude.json",
-        json.dumps(
-            {
-                "mcpServers": {
-                    "it": {"command": PROGRAM, "args": ["run", "--", "cat -u --api-key k3y"]}
-                }
-            }
-        ),
-        ("ML201", WHOLE.format(title="Claude Code")),
-        '"args": ["run", "--", "cat", "-u", "--api-key", "***"]',
-    ),
-}
-
-
-@pytest.mark.usefixtures("project")
-@pytest.mark.parametrize(
-    ("file", "text", "finding", "correction"), CORRECTIONS.values(), ids=list(CORRECTIONS)
-)
-def test_doctor_says_how_to_write_a_command_that_no_host_can_start(
-    file: str, text: str, finding: tuple[str, str], correction: str, own_home: Path
-) -> None:
-    write(own_home / file, text)
-    path = f"{os.path.dirname(PROGRAM)}:{os.environ['PATH']}"
-
-    told = json.loads(edit("doctor", "--json", env={**os.environ, "PATH": path}).stdout)
-
-    of_it = [one for one in told["findings"] if one["subject"].get("server") == "it"]
-    found = [one for one in of_it if one["level"] == "error"]
-    assert [(one["code"], one["message"]) for one in found] == [finding]
-    assert found[0]["fix"] == f"write {correction}"
-
-
-def test_a_name_with_spaces_that_exists_is_a_program(own_home: Path, project: Path) -> None:
-    assert project.is_dir()
-    program = own_home / "bin dir" / "cat"
-    write(program, "#!/bin/sh\n").chmod(0o755)
-    write(own_home / ".claude.json", json.dumps({"mcpServers": {"it": {"command": str(program)}}}))
-
-    told = json.loads(edit("doctor", "--json").stdout)
-
-    assert "ML201" not in [one["code"] for one in told["findings"]]
-
-
-def test_an_entry_that_forgot_run_is_not_wrapped_again(own_home: Path, project: Path) -> None:
-    assert project.is_dir()
-    entries = {
-        "it": {"command": "mcp-launch", "args": ["--start", "called", "cat"]},
-        "fine": {"command": "cat"},
-    }
-    file = write(own_home / ".claude.json", json.dumps({"mcpServers": entries}))
-
-    done = edit("wrap", "--yes")
-
-    assert done.returncode == 0, done.stderr
-    after = json.loads(file.read_text(encoding="utf-8"))["mcpServers"]
-    assert after["it"] == entries["it"]
-    assert after["fine"]["command"] == find_script()
-    said = " ".join(done.stdout.split())
-    assert "Skipped it in" in said
-    assert 'without the word run: write "args": ["run", "--start", "called", "cat"]' in said
-    listed = {one["server"]: one for one in json.loads(edit("list", "--json").stdout)["servers"]}
-    assert listed["it"]["kind"] == "invalid"
-    assert listed["it"]["why_not"] == "the word run is missing after mcp-launch"
-
-
 @pytest.fixture
 def codex_file(own_home: Path, project: Path) -> Path:
     """Return a Codex configuration of this user."""
@@ -170,19 +63,6 @@ def test_a_person_is_asked(answer: str, is_done: bool, codex_file: Path) -> None
 
     assert "Change 1 file? [y/N]" in done.stdout
     assert (find_script() in codex_file.read_text(encoding="utf-8")) is is_done
-
-
-def test_a_lock_that_cannot_be_made_is_an_error_in_plain_words(
-    codex_file: Path, tmp_path: Path
-) -> None:
-    lock = tmp_path / "state" / "wrap.lock"
-    lock.mkdir(parents=True)
-
-    done = edit("wrap", "--yes")
-
-    assert done.returncode == 1
-    assert f"{codex_file} was not changed: Is a directory: {lock}\n" in done.stderr
-    assert codex_file.read_text(encoding="utf-8") == CODEX
 
 
 def test_a_host_without_projects_still_starts_what_was_wrapped(

@@ -294,12 +294,7 @@ class AbsenceRules:
 
     def _check_recalled(self, request: Request, said: Any, line: bytes) -> None:
         self._note_heard()
-        whole = json.loads(request.line)
-        asked = next(
-            one
-            for one in (whole if isinstance(whole, list) else [whole])
-            if one.get("id") == request.id
-        )
+        asked = json.loads(request.line)
         question = (request.method, asked.get("params", {}).get("cursor", ""))
         same = [
             one

@@ -114,13 +114,11 @@ class Players:
         request.end = self.written
         return request
 
-    def ask_batch(self) -> None:
-        methods = self.random.choice([["ping", "tools/list"], ["tools/call", "ping"], ["ping"]])
-        pairs = [self._make(method) for method in methods]
-        line = self._spell([said for said, _ in pairs]) + b"\n"
-        self._write(line)
-        for _, request in pairs:
-            request.line, request.end = line, self.written
+    def send_batch(self) -> None:
+        self.ids += 1  # a request that nobody may get
+        said = {"jsonrpc": "2.0", "id": self.ids, "method": self.random.choice(_METHODS)}
+        self._write(self._spell([said]) + b"\n")
+        self.books.batches.append(self.written)
 
     def notify(self, method: str, **params: Any) -> None:
         place = self._place()
@@ -191,7 +189,7 @@ class Players:
             self.books.plain.add(line)
             self._write(line)
         elif chance < 0.54:
-            self.ask_batch()
+            self.send_batch()
         else:
             method = self.random.choice(_METHODS)
             if method == "subscriptions/listen" and not self.setup.is_modern:
@@ -248,23 +246,17 @@ class Players:
         self.read_up_to[server.generation] = start
 
     def _list_requests(self, server: Server, said: Any) -> list[Any]:
-        if isinstance(said, list):
-            return [said]
         if not isinstance(said, dict):
             return []
         if said.get("method") == "notifications/cancelled" and self.random.random() < 0.7:
             todo = self.todo[server.generation]
-            todo[:] = [one for one in todo if self._id(one) != said["params"]["requestId"]]
+            todo[:] = [one for one in todo if one["id"] != said["params"]["requestId"]]
         if "method" in said and "id" in said:
             if said["method"] == "server/discover" and self.setup.dies_of_discover:
                 self.world.kill(1)
                 return []
             return [said]
         return []
-
-    @staticmethod
-    def _id(said: Any) -> Any:
-        return said.get("id") if isinstance(said, dict) else None
 
     def server_sends(self, kind: str, said: Any) -> Said:
         server = self.world.server
@@ -288,19 +280,6 @@ class Players:
         if not todo:
             return
         one = todo.pop(self.random.randrange(len(todo)))
-        if isinstance(one, list):
-            wanted = [part for part in one if "id" in part]
-            answers = [self._make_answer(part) for part in wanted]
-            if self.random.random() < 0.5:
-                first = self.numbers - len(answers) + 1
-                said = self.server_sends("answer", answers)
-                self.books.said[first] = said
-                said.answers = [self.books.requests[part["id"]] for part in wanted]
-                for part, answer in zip(wanted, answers, strict=True):
-                    self.books.absence.note_given(part, answer, said)
-            else:
-                todo += wanted
-            return
         is_own = str(one["id"]).startswith("mcp-launch/")
         if is_own and self.setup.is_slow and self.random.random() < 0.9:
             todo.append(one)
@@ -386,6 +365,9 @@ class Players:
                 one.question = ("cancelled", one.question)
         elif self.random.random() < 0.3:
             self._put(server, "noise", b'log "n":%d, all is well\n' % self._number())
+        elif self.random.random() < 0.1 and (todo := self.todo.get(server.generation)):
+            answer = self._make_answer(todo[0])  # which is not given that way
+            self._put(server, "noise", self._spell([answer]) + b"\n")
 
     def server_writes(self, size: int) -> None:
         server = self.world.server

@@ -1,19 +1,12 @@
 """Random schedules of a host, its servers and the clock around a broker.
 
-    python tests/support/broker_schedules.py --schedules 1000000 --seed 1
-
 A schedule is chaos for some steps. Then host and servers behave, and every request must be
 answered. Then the host closes its end, and the launch must end.
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import re
-import sys
-import traceback
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from broker_players import Players
@@ -23,6 +16,7 @@ from mcp_launch.broker import waiting
 from mcp_launch.protocol import framing
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
@@ -290,7 +284,6 @@ def tally(schedule: Schedule, counts: Counter[str]) -> None:
     counts["long and delivered again"] += sum(len(one.deliveries) > 1 for one in long)
     counts["condensed"] += sum(one.is_condensed and bool(one.deliveries) for one in requests)
     counts["failures"] += len(world.failures)
-    counts["cut off"] += schedule.books.cut_offs
     counts["recalled"] += schedule.books.absence.recalled
     counts["rests"] += schedule.books.absence.rests
     counts["restarts"] += world.restarts
@@ -299,38 +292,3 @@ def tally(schedule: Schedule, counts: Counter[str]) -> None:
     counts["deferred"] += schedule.setup.is_deferred and len(world.servers) > 1
     for name in _TIMERS:
         counts[f"timer {name}"] += sum(f"> timer {name}" in line for line in world.log)
-
-
-def main() -> int:
-    """Run schedules until one fails."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--schedules", type=int, default=10000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--explain", action="store_true")
-    parser.add_argument("--keep-going", action="store_true")
-    chosen = parser.parse_args()
-    failed: dict[str, list[int]] = {}
-    counts: Counter[str] = Counter()
-    with small_limits():
-        if chosen.explain:
-            sys.stdout.write(explain(chosen.seed) + "\n")
-            return 0
-        for seed in range(chosen.seed, chosen.seed + chosen.schedules):
-            try:
-                tally(run(seed), counts)
-            except Exception as error:  # noqa: BLE001
-                if not chosen.keep_going:
-                    sys.stdout.write(explain(seed) + "\n")
-                    return 1
-
-                where = traceback.extract_tb(error.__traceback__)[-1]
-                text = re.sub(r"\d+", "N", str(error))[:60]
-                failed.setdefault(f"{where.name}:{where.lineno} {text}", []).append(seed)
-    for what, seeds in sorted(failed.items(), key=lambda one: -len(one[1])):
-        sys.stdout.write(f"{len(seeds)} {what} {seeds[:5]}\n")
-    sys.stdout.write(f"{chosen.schedules} schedules: {dict(counts)}\n")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -28,7 +28,6 @@ class Setup:
         self.style = choose(["codex", "codex", "claude", "vscode", "other"])
         self.on_change = choose(["auto", "follow", "restart", "restart", "refuse"])
         self.restart = choose(["on", "on", "on", "off"])
-        self.stdout = choose(["auto", "auto", "strict", "off"])
         self.no_meta = choose([False, False, True])
         self.holds = choose(["nothing", "default", "requested"])
         self.moves_unannounced = choose([False, False, True])

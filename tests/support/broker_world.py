@@ -154,7 +154,6 @@ class World:
             server_limit=1,
             on_failure=setup.on_failure,
             restart=setup.restart,
-            stdout=setup.stdout,
             moves_unannounced=setup.moves_unannounced,
             is_host_directory=setup.is_host_directory,
             no_meta=setup.no_meta,

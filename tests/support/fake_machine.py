@@ -10,11 +10,7 @@ from mcp_launch.config_files.site import Site
 from mcp_launch.machine.survey import Survey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
-    from types import ModuleType
-
-    from mcp_launch.doctor.finding import Finding
 
 
 class FakeMachine:
@@ -42,16 +38,3 @@ class FakeMachine:
         survey = Survey(site, self.table, str(self.home / ".local/state/mcp-launch"), list(only))
         survey.programs = self.programs
         return survey
-
-
-def list_codes(findings: Iterable[Finding]) -> list[str]:
-    """Return the codes of the findings, in order."""
-    return [finding.code for finding in findings]
-
-
-def examine_module(survey: Survey, module: ModuleType) -> list[Finding]:
-    """Return the findings of the checks of one module."""
-    found = [one for check in getattr(module, "OF_ALL", ()) for one in check(survey)]
-    for item in survey.servers:
-        found += [one for check in getattr(module, "OF_ITEMS", ()) for one in check(survey, item)]
-    return found

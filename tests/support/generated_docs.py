@@ -1,4 +1,4 @@
-"""Parts of the documentation that tests generate, between marks that name the command to do so."""
+"""Outputs in the README that tests generate, between marks that name the command to do so."""
 
 from __future__ import annotations
 
@@ -10,34 +10,33 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pytest
 
-ROOT = Path(__file__).parents[2]
+README = Path(__file__).parents[2] / "README.md"
 END = "<!-- until here -->\n"
 
 # A test compares; with this option of pytest it writes.
 OPTION = "--write-docs"
 
 
-def mark(test: str, part: str = "") -> str:
-    """Return the line that begins a generated part of a file."""
-    what = f"{part}, " if part else ""
-    return f"<!-- {what}made by: pytest {test} {OPTION} -->\n"
+def mark(test: str, part: str) -> str:
+    """Return the line that begins a generated part."""
+    return f"<!-- {part}, made by: pytest {test} {OPTION} -->\n"
 
 
-def check(config: pytest.Config, path: str, begin: str, made: str) -> None:
+def check(config: pytest.Config, begin: str, made: str) -> None:
     """Compare a generated part with what was made now, or write it."""
-    with (ROOT / path).open("r+", encoding="utf-8") as file:
+    with README.open("r+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # tests in other processes write into the same file
         text = file.read()
-        assert text.count(begin) == 1, f"{path} has lost the mark {begin}"
+        assert text.count(begin) == 1, f"the README has lost the mark {begin}"
         before, _, rest = text.partition(begin)
         written, end, after = rest.partition(END)
-        assert end, f"{path} has lost the mark {END}"
+        assert end, f"the README has lost the mark {END}"
         if config.getoption(OPTION):
             file.seek(0)
             file.write(before + begin + made + END + after)
             file.truncate()
         else:
-            assert squeeze(written) == squeeze(made), f"{path} is stale: {begin}"
+            assert squeeze(written) == squeeze(made), f"the README is stale: {begin}"
 
 
 def squeeze(text: str) -> list[str]:

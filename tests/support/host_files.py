@@ -37,7 +37,7 @@ TOML = {
         '  { name = "CODEX_THREAD_ID", source = "thread" },\n]\n'
     ),
     "only refused sources, inline": (
-        'mcp_servers.a = { command = "x", env_vars = [{name="T",source="thread_id"}], cwd = "/" }\n'
+        'mcp_servers.a = { command = "x", env_vars = [{name="T",source="thread"}], cwd = "/" }\n'
     ),
     "1.1: an entry in lines": (
         'mcp_servers.a = {\n  # mine\n  command = "x", # why\n  env = {\n    A = "b",\n  },\n}\n'

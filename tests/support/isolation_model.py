@@ -33,7 +33,6 @@ class Request:
         self.answers: list[str] = []
         self.is_cancelled = False
         self.level = ""  # that it sets
-        self.is_in_batch = False  # so the host gets its answer with others
 
     def __repr__(self) -> str:
         return f"request {self.id} ({self.method} of {self.session or 'nobody'})"
@@ -78,9 +77,9 @@ class Books:
         at = at if process.input in {"open", "closing"} and process.reads else _NEVER
         for line in data.splitlines(keepends=True):
             said = read_json(line)
-            for one in said if isinstance(said, list) else [said]:
-                if isinstance(one, dict):
-                    self._check_message(process, one, at)
+            assert not isinstance(said, list), f"sent to a server: {line!r}"
+            if isinstance(said, dict):
+                self._check_message(process, said, at)
             at += len(line)
 
     def _check_message(self, process: Process, said: Any, at: int) -> None:
@@ -89,7 +88,7 @@ class Books:
             return
         params = said.get("params", {})
         session = params.get("_meta", {}).get("session", "")
-        if said["method"] in ACTING and session:
+        if said["method"] in ACTING and (session or said["method"] == "tools/call"):
             self._check_session(process, said, session)
         if said["method"] == "logging/setLevel":
             process.level = params["level"]
@@ -115,7 +114,7 @@ class Books:
         self._note_level(request)
         if request.method == "tools/call":
             stamp = params["_meta"][KEY.text]["session"]
-            assert stamp == (request.session or None), f"{request} was stamped {stamp}"
+            assert (stamp or "") == request.session, f"{request} was stamped {stamp}"
 
     def _note_level(self, request: Request) -> None:
         if request.level and request.id > self._level_of:
@@ -159,7 +158,7 @@ class Books:
         if {backend.next_served.bound.session} == process.sessions:
             return
         for request in self.requests.values():
-            is_open = not (request.answers or request.is_cancelled or request.is_in_batch)
+            is_open = not (request.answers or request.is_cancelled)
             has_it = bool(request.deliveries) and request.deliveries[-1][0] is process
             assert not (is_open and has_it), f"{request} was open, but its server is ended"
         for asked in self.questions.values():
@@ -189,10 +188,7 @@ class Books:
 
     def _check_line(self, line: bytes) -> None:
         said = read_json(line)
-        if isinstance(said, list):
-            for one in said:
-                self._check_one(one, line)
-        elif isinstance(said, dict):
+        if isinstance(said, dict):
             self._check_one(said, line)
         else:
             start = line.rstrip(b"\n").removesuffix(b" [cut off]")
@@ -213,10 +209,9 @@ class Books:
         number = int(found[1])
         one = self.said[number]
         process = one.process
-        if not line.startswith(b"["):
-            last = self._last.get(process.generation, -1)
-            assert number > last, f"{line!r} came after number {last}"
-            self._last[process.generation] = number
+        last = self._last.get(process.generation, -1)
+        assert number > last, f"{line!r} came after number {last}"
+        self._last[process.generation] = number
         assert one.kind != "own", f"the host has got an answer to us: {line!r}"
         if one.kind == "question":
             self._take_question(one, said)
@@ -240,7 +235,9 @@ class Books:
         self.questions[said["id"]] = one
 
     def _check_own_line(self, said: Any, line: bytes) -> None:
-        if "method" not in said:
+        if "method" not in said and said["id"] is None:
+            assert "array" in said["error"]["message"], f"invented: {line!r}"
+        elif "method" not in said:
             text = json.dumps(said)
             is_ping = self.requests[said["id"]].method in {"ping", "logging/setLevel"}
             assert "[mcp-launch]" in text or is_ping, f"invented: {line!r}"
@@ -296,6 +293,5 @@ class Books:
             assert not backend.restart, "a restart was not carried out"
             assert backend.state in {"ready", "absent"}, f"{backend.name} is {backend.state}"
         assert not connection.unsent
-        assert not connection.batches
         known = {json.loads(key) for key in connection.server_requests}
         assert known <= set(self.questions), f"{known} are open, not {set(self.questions)}"

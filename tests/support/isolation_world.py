@@ -42,7 +42,6 @@ class Setup:
         self.on_change = choose(["isolate", "isolate", "auto"])
         self.server_limit = choose([1, 2, 2, 3, 4])
         self.rests_after = choose([0.0, 0.0, 0.3, 30.0])
-        self.stdout = choose(["auto", "auto", "auto", "off", "strict"])
         self.moves_unannounced = choose([False, False, False, True])
         self.capacity = choose([1 << 30, 1 << 30, 64, 300])  # of the pipe to a server's stdin
         self.danger = choose([0.0, 0.01, 0.03])  # how often something ends that should not
@@ -115,14 +114,13 @@ class World:
                 ),
                 on_change=setup.on_change,
                 server_limit=setup.server_limit,
-                stdout=setup.stdout,
                 moves_unannounced=setup.moves_unannounced,
                 rests_after=setup.rests_after,
             )
         )
         plan = Plan(["srv"], context.place, {})
         if setup.on_change == "auto":
-            plan.held.add("session", "none", is_requested=True)
+            plan.held.add("session", "", is_requested=True)
         broker.now = self.clock
         broker.connect(HOST)
         backend = broker.open_backend(
@@ -139,7 +137,7 @@ class World:
             context = context._change(place=place)  # noqa: SLF001  # without looking at the disk
         plan = Plan(["srv"], context.place, {})
         if self.setup.on_change == "auto":
-            session = getattr(context.session, "value", "none")
+            session = getattr(context.session, "value", "")
             plan.held.add("session", session, is_requested=True)
         return context, plan
 

@@ -71,7 +71,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -79,9 +78,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FIRST_LINE = "playbook 1"
-
-# One byte so many times is written as a product.
-_LONG_RUN = re.compile(rb"(.)\1{255,}", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -129,25 +125,6 @@ def parse_step(line: str) -> Step:
     return Step(int(time), direction == ">>", party, verb, _parse_value(rest[0]) if rest else None)
 
 
-def format_playbook(playbook: Playbook) -> str:
-    """Return the text of a playbook."""
-    steps = "".join(format_step(step) for step in playbook.steps)
-    return format_head(playbook.head) + steps
-
-
-def format_head(head: dict[str, Any]) -> str:
-    """Return the text of a head, up to the first step."""
-    lines = [f"{name}: {json.dumps(value)}" for name, value in head.items()]
-    return "\n".join([FIRST_LINE, *lines, "", ""])
-
-
-def format_step(step: Step) -> str:
-    """Return the line of a step."""
-    direction = ">>" if step.is_input else "<<"
-    value = "" if step.value is None else f" {_format_value(step.value)}"
-    return f"{step.time:7} {direction} {step.party} {step.verb}{value}\n"
-
-
 def _parse_value(text: str) -> Any:
     if text[:2] not in {"b'", 'b"'}:
         return json.loads(text)
@@ -172,17 +149,3 @@ def _multiply(node: ast.AST) -> bytes:
         ):
             return one * count
     raise ValueError(f"not bytes: {ast.dump(node)[:80]}")
-
-
-def _format_value(value: Any) -> str:
-    if not isinstance(value, bytes | bytearray):
-        return json.dumps(value)
-    parts = []
-    at = 0
-    for run in _LONG_RUN.finditer(value):
-        parts += [repr(bytes(value[at : run.start()]))] if run.start() > at else []
-        parts.append(f"{run[1]!r} * {len(run[0])}")
-        at = run.end()
-    if at < len(value) or not parts:
-        parts.append(repr(bytes(value[at:])))
-    return " + ".join(parts)

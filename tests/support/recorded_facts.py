@@ -74,7 +74,6 @@ def make_settings(
         read_outer=(lambda: outer) if outer else None,
         on_change=profile["on_change"],
         restart=profile["restart"],
-        stdout=profile["stdout"],
         cwd=profile["cwd"],
         moves_unannounced=head["host"]["moves_unannounced"],
         no_meta=profile["no_meta"],

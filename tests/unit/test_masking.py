@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 
 from mcp_launch import masking
-from mcp_launch.launch import environment
 from mcp_launch.masking import Scrubber
 
 SECRET = "tango-Foxtrot-17"
@@ -136,18 +134,6 @@ def test_a_password_behind_a_letter_is_not_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "shown"),
-    [
-        (f'command = "x" # token: {SECRET}', 'command = "x" # token: ***'),
-        (f"// API_KEY={SECRET}, and more", "// API_KEY=***, and more"),
-        ("auth: https://x/#a", "auth: https://x/#a"),
-    ],
-)
-def test_a_secret_in_a_comment_is_not_shown(line: str, shown: str) -> None:
-    assert masking.mask_comment(line) == shown
-
-
-@pytest.mark.parametrize(
     "value",
     [
         {"env": {"DB_PASSWORD": SECRET}},
@@ -195,14 +181,8 @@ def test_a_common_word_is_no_secret_wherever_it_is(value: object, text: str) -> 
     "word",
     ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIALS", "COOKIE", "DSN"],
 )
-def test_a_name_that_ends_like_a_secrets_is_masked_as_well(word: str) -> None:
-    assert re.search(environment.AT_THE_END, f"MY_{word}", re.IGNORECASE)
+def test_a_name_that_ends_like_a_secrets_is_masked(word: str) -> None:
     assert masking.is_secret_name(f"MY_{word}")
-
-
-@pytest.mark.parametrize("name", ["AUTH_METHOD", "MAX_TOKENS", "KEYBOARD", "PATH"])
-def test_a_name_with_such_a_word_elsewhere_does_not_end_like_a_secrets(name: str) -> None:
-    assert not re.search(environment.AT_THE_END, name, re.IGNORECASE)
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from mcp_launch import protocol
 from mcp_launch.broker import commands as do
 from mcp_launch.broker.pool.tasks import Tasks
+from mcp_launch.broker.server_messages import BATCH_WAS_DROPPED, is_batch
 from mcp_launch.protocol import ID_AT, USUAL_BEGINNING, json_edit
 from mcp_launch.protocol.requests import SUBSCRIPTION_ID
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.broker.backend import Backend
-    from mcp_launch.protocol.json_text import Json, Message
+    from mcp_launch.protocol.json_text import Message
 
 # How long a server may work on a request that was given up, and how many of these are known.
 _ORPHANED_FOR = 60.0
@@ -80,12 +81,6 @@ class ServerLines(Tasks):
             self._note_answered(ticket.connection)
         self._end_if_unused(backend)
         return passed
-
-    def _note_batch(self, backend: Backend, said: list[Json], line: bytes) -> bytes:
-        for one, part in zip(said, json_edit.list_elements(line), strict=True):
-            if isinstance(one, dict):
-                self._note_message(backend, part)
-        return b""
 
     def _forward_request(self, backend: Backend, said: Message, line: bytes) -> bytes:
         own = {"roots/list": self._roots, "ping": {}}.get(str(said["method"]))
@@ -170,9 +165,10 @@ class ServerLines(Tasks):
 
     def _divert(self, backend: Backend, line: bytes) -> None:
         # Each launch has its own way with a line that is not a message. But the beginning of one
-        # is what a dying server has left of an answer to somebody.
+        # is what a dying server has left of an answer to somebody, and so may be an array.
         if line.lstrip().startswith((b"{", b"[")):
-            self.note("a part of a message was dropped: whose it is is unknown")
+            text = "a part of a message was dropped: whose it is is unknown"
+            self.note(BATCH_WAS_DROPPED if is_batch(line) else text)
             return
         whole = line if line.endswith(b"\n") else line + b"\n"
         for name in backend.connections:

@@ -11,19 +11,18 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from mcp_launch.doctor.checks import not_approved, unmatched_policies
-from mcp_launch.doctor.live import client, evaluate, prepare
-from mcp_launch.doctor.live.client import DISCOVER, INITIALIZE
-from mcp_launch.doctor.live.evaluate import ProbedServer
+from mcp_launch.doctor.entries import explain_not_started
+from mcp_launch.doctor.live import conversation, judge, prepare
+from mcp_launch.doctor.live.conversation import DISCOVER, INITIALIZE
+from mcp_launch.doctor.live.judge import ProbedServer
 from mcp_launch.doctor.live.prepare import LaunchPool
-from mcp_launch.machine import known_secrets
+from mcp_launch.machine import known_secrets, remembered_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from mcp_launch.doctor.finding import Finding
-    from mcp_launch.doctor.live.client import Opening, Talk
-    from mcp_launch.doctor.progress import Progress
+    from mcp_launch.doctor.check import Finding
+    from mcp_launch.doctor.live.conversation import Opening, Talk
     from mcp_launch.machine.survey import Survey
     from mcp_launch.masking import Scrubber
 
@@ -33,40 +32,33 @@ _AT_ONCE = min(4, os.cpu_count() or 1)
 _OTHER = {DISCOVER: INITIALIZE, INITIALIZE: DISCOVER}
 
 
-def check(survey: Survey, progress: Progress) -> list[Finding]:
-    """Return what is wrong with the started servers."""
+def check_servers(survey: Survey, show: Callable[[str], None]) -> list[Finding]:
+    """Return what is wrong with the started servers; `show` gets a line when one is done."""
     scrubber = known_secrets.make_scrubber(survey)
     # A guardian may still be cleaning up in it when everything else is over.
     place = tempfile.TemporaryDirectory("-doctor", ignore_cleanup_errors=True)
     with _cleaning_up_on_signals(), place as home:
         launches = LaunchPool(home)
-        prepare.copy_trust(survey.state, home)
-        servers = _list_servers(survey, home, scrubber, progress)
-        progress.expect(len(servers))
+        servers = _list_servers(survey, home, scrubber, show)
         pool = ThreadPoolExecutor(_AT_ONCE)
-
-        def probe_one(server: ProbedServer) -> None:
-            progress.begin(server.label)
-            _probe(server, launches)
-
         try:
-            probes = {pool.submit(probe_one, server): server for server in servers}
-            for probe in as_completed(probes):
+            probes = {pool.submit(_probe, server, launches): server for server in servers}
+            for done, probe in enumerate(as_completed(probes), 1):
                 probe.result()
-                progress.finish(probes[probe].label, probes[probe].describe())
+                server = probes[probe]
+                show(f"{done} of {len(servers)}  {server.label}  {server.describe()}")
             for server in servers:
                 if server.deserves_another_look():
                     first = server.describe()
-                    progress.begin(server.label)
                     _probe_again(server, launches)
                     result = f"{server.describe()} (its second start; the first: {first})"
-                    progress.finish_again(server.label, result)
+                    show(f"again  {server.label}  {result}")
         finally:
             launches.close()
             pool.shutdown(cancel_futures=True)
         # These launches have kept what the servers have told them, as all do.
-        unmatched = list(unmatched_policies.check(survey, home))
-    return [*evaluate.judge(servers), *unmatched]
+        survey.remembered = remembered_tools.read([survey.state, home])
+    return judge.judge(servers)
 
 
 @contextmanager
@@ -92,17 +84,16 @@ def _cleaning_up_on_signals() -> Iterator[None]:
 
 
 def _list_servers(
-    survey: Survey, home: str, scrubber: Scrubber, progress: Progress
+    survey: Survey, home: str, scrubber: Scrubber, show: Callable[[str], None]
 ) -> list[ProbedServer]:
     """Return the servers to start; one that several hosts start in the same way, only once."""
     found: dict[prepare.Start, ProbedServer] = {}
     for item in survey.servers:
         # If a host needs the user's consent to start a server, so do we.
-        why = not_approved.explain_not_started(survey, item)
+        why = explain_not_started(survey, item)
         why = why or prepare.explain_not_startable(survey, item)
         if why:
-            label = f"{item.host.title}: {item.name}"
-            progress.skip(scrubber.clean(label), scrubber.clean(why))
+            show(scrubber.clean(f"not started  {item.host.title}: {item.name}  {why}"))
             continue
         start = prepare.prepare(survey, item, home)
         if item.words and os.path.isdir(start.project):
@@ -121,8 +112,8 @@ def _probe(server: ProbedServer, launches: LaunchPool) -> None:
 
 
 def _talk(server: ProbedServer, opening: Opening, launches: LaunchPool) -> Talk:
-    limit = client.SECOND_LIMIT if server.was_silent else client.ANSWER_LIMIT
-    return client.converse(server.start, opening, launches, clean=server.clean, limit=limit)
+    limit = conversation.SECOND_LIMIT if server.was_silent else conversation.ANSWER_LIMIT
+    return conversation.converse(server.start, opening, launches, clean=server.clean, limit=limit)
 
 
 def _probe_again(server: ProbedServer, launches: LaunchPool) -> None:

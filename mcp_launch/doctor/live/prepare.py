@@ -6,7 +6,6 @@ require a host are overridden.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -16,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import hosts, state
 from mcp_launch.config_files import entry_script
-from mcp_launch.errors import LaunchError, ProfileRefused, ProfileUntrusted
-from mcp_launch.launch import options, profile
+from mcp_launch.errors import LaunchError, ProfileRefused
+from mcp_launch.launch import options, profile, profile_tables
 from mcp_launch.machine import host_environment
 from mcp_launch.machine.preview import predict
 
@@ -42,7 +41,6 @@ _OVERRIDES = {
     "--trace": "0",
     "--strict": "0",
     "--direct": "0",
-    "--stdout": "auto",
     "--restart": "off",
     "--start": "now",
     "--rest": "off",
@@ -120,8 +118,7 @@ def explain_not_startable(survey: Survey, item: Item) -> str:
 
 def is_profile_invalid(launch: Preview) -> bool:
     """Return whether a launch stops because of an invalid profile, which ML013 reports once."""
-    refused = launch.refused
-    return isinstance(refused, ProfileRefused) and not isinstance(refused, ProfileUntrusted)
+    return isinstance(launch.refused, ProfileRefused)
 
 
 def _has_strange_defaults(survey: Survey, launch: Preview) -> bool:
@@ -129,7 +126,7 @@ def _has_strange_defaults(survey: Survey, launch: Preview) -> bool:
     if launch.situation.is_launched:
         return False
     try:
-        return bool(profile.read_user_profile("", survey.environ, is_launch=False))
+        return profile_tables.read(survey.environ).defaults is not None
     except ProfileRefused:
         return True
 
@@ -139,13 +136,6 @@ def _hide_profiles(command: list[str], environ: dict[str, str], home: str) -> li
     before = environ.get("HOME")
     environ["HOME"] = home
     return [_ENV, *(["-u", "HOME"] if before is None else [f"HOME={before}"]), *command]
-
-
-def copy_trust(state: str, home: str) -> None:
-    """Copy to the temporary home which profiles are trusted."""
-    kept = os.path.join(state, "profiles")
-    if os.path.isdir(kept):
-        shutil.copytree(kept, os.path.join(home, "profiles"))
 
 
 def _list_options(item: Item) -> list[str]:
@@ -160,7 +150,7 @@ def _list_options(item: Item) -> list[str]:
 def _adapt(words: list[str], environ: dict[str, str], cwd: str, of_host: list[str]) -> list[str]:
     """Return options that replace what only a host could provide."""
     try:
-        wanted = profile.load(words, environ, lambda: cwd)
+        wanted = profile.load(words, environ)
     except LaunchError:
         return []  # the launch will report it
     threads = [name for name, variable in wanted.env.items() if variable.source == "thread"]

@@ -21,20 +21,15 @@ from mcp_launch.config_files.host_quirks import (
     GIVEN_UP_AFTER,
     LIBRARY_PASSES,
     TILDE,
-    AnswerTimeout,
-    EntryKeys,
     Environment,
     Greeting,
     HostProgram,
     HostQuirks,
-    Limits,
-    NameLength,
     Texts,
     Wait,
 )
 from mcp_launch.config_files.knowledge import measure
 from mcp_launch.hosts.claude import settings
-from mcp_launch.hosts.claude.keys import is_skipped, list_faults, list_remote_variables
 from mcp_launch.hosts.claude.sessions import SESSIONS
 
 if TYPE_CHECKING:
@@ -46,15 +41,6 @@ if TYPE_CHECKING:
 _STRIPS = re.compile(
     "^(CLAUDE_CODE_(OAUTH_TOKEN|SUBSCRIPTION_TYPE|RATE_LIMIT_TIER|SESSION_KIND|SESSION_NAME)$"
     "|CLAUDE_BG_|OTEL_)"
-)
-
-# The names that 2.1.325 does not load; it accepts any other.
-_RESERVED_NAMES = frozenset(
-    {
-        *("Claude_Browser", "Claude_Preview", "Claude_in_Chrome", "ccr-email"),
-        *("claude-code-remote", "claude-device", "claude-in-chrome", "claude_ai"),
-        *("computer-use", "hearthbot", "remote-devices", "webagent", "workspace"),
-    }
 )
 
 # How long, in seconds, a prompt of `claude -p` waits for tools (measured with 2.1.325).
@@ -124,13 +110,7 @@ CONFIG = HostConfig(
     approval=settings.ServerApproval(),
     knowledge=measure("2.1.327", "the session's", "yes", "yes"),
     quirks=HostQuirks(
-        program=HostProgram(
-            "claude",
-            tells_version=True,
-            package="@anthropic-ai/claude-code",
-            tried=("2.1.327",),
-            calming="DISABLE_AUTOUPDATER",
-        ),
+        program=HostProgram("claude"),
         home_variable="CLAUDE_CONFIG_DIR",
         environment=Environment(
             hands_all_on=True,
@@ -141,7 +121,6 @@ CONFIG = HostConfig(
             project_variable="CLAUDE_PROJECT_DIR",
             list_settings=settings.list_settings,
             list_project_settings=settings.list_project_settings,
-            list_of_remote=list_remote_variables,
         ),
         texts=Texts(
             borrowing=re.compile(r"\$\{(\w+)(?::-([^}]*))?\}"),
@@ -149,12 +128,7 @@ CONFIG = HostConfig(
             unexpanded=re.compile(f"{BARE_VARIABLE}|{TILDE}"),
             leaves_unset=True,
         ),
-        limits=Limits(
-            _list_waits,
-            tool_name=NameLength(128, "mcp__{}__"),  # measured with 2.1.325
-            answer=AnswerTimeout("timeout", 1000),
-            reserved_names=_RESERVED_NAMES,
-        ),
+        list_waits=_list_waits,
         greeting=Greeting(
             "server/discover",
             capabilities=("roots", "elicitation"),  # seen with 2.1.325
@@ -173,6 +147,5 @@ CONFIG = HostConfig(
             ("user", "Claude Code does not start"),
             ("project", "Claude Code starts without its servers"),
         ),
-        keys=EntryKeys(list_skipping=list_faults, is_file_skipped=is_skipped),
     ),
 )

@@ -48,7 +48,7 @@ CONFIG = HostConfig(
     starts_anywhere=True,
     knowledge=measure("3.0.65", "the process's; of a hub the first project's", "no", "yes"),
     quirks=HostQuirks(
-        program=HostProgram("cline", tells_version=True, package="cline", tried=("3.0.65",)),
+        program=HostProgram("cline"),
         home_variable="CLINE_DIR",
         lives_in="vscode",
         environment=Environment(list_passed=lambda _: LIBRARY_PASSES, asks_the_shell=True),

@@ -21,20 +21,16 @@ from mcp_launch.config_files.host_quirks import (
     FASTER,
     GIVEN_UP_AFTER,
     TILDE,
-    AnswerTimeout,
-    EntryKeys,
     Environment,
     Greeting,
     HostProgram,
     HostQuirks,
-    Limits,
     Texts,
     Wait,
 )
 from mcp_launch.config_files.knowledge import measure
-from mcp_launch.hosts.codex.keys import list_ignored, list_refusing, list_remote_variables
 from mcp_launch.hosts.codex.sessions import SESSIONS
-from mcp_launch.hosts.codex.settings import SERVERS, ProjectTrust, explain_unnoticed_tools, find_own
+from mcp_launch.hosts.codex.settings import SERVERS, ProjectTrust, find_own
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -108,33 +104,19 @@ CONFIG = HostConfig(
     _list_files,
     sessions=SESSIONS,
     approval=ProjectTrust(),
-    explain_unnoticed_tools=explain_unnoticed_tools,
     knowledge=measure("0.169.0", "the thread's", "yes", "yes"),
     quirks=HostQuirks(
-        program=HostProgram(
-            "codex",
-            tells_version=True,
-            package="@openai/codex",
-            tried=("0.125.0", "0.169.0"),
-            litters="CODEX_HOME",
-        ),
+        program=HostProgram("codex"),
         home_variable="CODEX_HOME",
         environment=Environment(
             list_passed=lambda _: _PASSES,
             has_env_vars=True,
-            list_of_remote=list_remote_variables,
         ),
         texts=Texts(
             replaces_nothing=True,
             unexpanded=re.compile(f"{BRACED_VARIABLE}|{BARE_VARIABLE}|{TILDE}"),
         ),
-        limits=Limits(
-            _list_waits,
-            answer=AnswerTimeout("tool_timeout_sec", 1, default=300),
-            # The rule of 0.166; earlier releases allowed fewer characters.
-            server_name=re.compile(r"[a-zA-Z0-9_:@/.-]+"),
-            name_rule="letters, digits and - _ . : @ /",
-        ),
+        list_waits=_list_waits,
         greeting=Greeting(
             "initialize",
             capabilities=("elicitation",),  # seen with 0.166; it answers `roots/list` all the same
@@ -149,6 +131,5 @@ CONFIG = HostConfig(
             ("user", "Codex does not start, in a terminal or in an editor"),
             ("project", "Codex does not start in this project if the project is trusted"),
         ),
-        keys=EntryKeys(list_ignored, refuses_files=True, list_refusing=list_refusing),
     ),
 )

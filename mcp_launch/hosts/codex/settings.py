@@ -1,4 +1,4 @@
-"""Codex's own file: where it is, which projects it trusts, and whether it reads lists again.
+"""Codex's own file: where it is, and which projects it trusts.
 
 Seen on Codex 0.166. It looks a project up by real paths: the directory, the root of its Git
 repository, the repository of which it is a worktree.
@@ -19,33 +19,11 @@ if TYPE_CHECKING:
 # Where the servers are in a file.
 SERVERS = (("mcp_servers",),)
 
-# What makes it ask for a list again when a server says that it has changed.
-_FEATURE = "mcp_tool_list_changed"
-
 
 def find_own(site: Site) -> File:
     """Return the user's own file."""
     home = site.find_home("CODEX_HOME", ".codex")
     return File(os.path.join(home, "config.toml"), "user", "toml", SERVERS)
-
-
-def explain_unnoticed_tools(source: Source) -> tuple[str, str] | None:
-    """Return why it does not notice when a server's tools change, and what to do; None: it does.
-
-    Without this feature 0.166 ignores `notifications/tools/list_changed`; 0.125 always does.
-    """
-    own = find_own(source.site)
-    if _is_unreadable(source, own):
-        return None  # ML101 reports it
-    try:
-        if source.read(own).get(("features", _FEATURE)) is True:
-            return None
-    except FileRefused:
-        pass  # it does not exist
-    return (
-        f"its feature {_FEATURE} is off",
-        f"write {_FEATURE} = true under [features] into {own.path} (0.125 does not know this yet)",
-    )
 
 
 class ProjectTrust(Approval):

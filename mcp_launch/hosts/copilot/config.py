@@ -16,12 +16,9 @@ CONFIG = HostConfig(
     ),
     knowledge=measure("1.0.102", "the session's", "yes", "yes"),
     quirks=HostQuirks(
-        program=HostProgram(
-            "copilot", tells_version=True, package="@github/copilot", tried=("1.0.102",)
-        ),
+        program=HostProgram("copilot"),
         home_variable="COPILOT_HOME",
-        limits=wait("Copilot CLI", 65),
+        list_waits=wait("Copilot CLI", 65),
         greeting=Greeting(capabilities=("sampling", "elicitation")),  # seen with 1.0.102
-        ignores_unknown_tables=False,
     ),
 )

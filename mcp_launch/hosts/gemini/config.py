@@ -29,9 +29,7 @@ CONFIG = HostConfig(
     ),
     knowledge=measure("0.61.0", "the process's; for an editor the agent's", "no", "no"),
     quirks=HostQuirks(
-        program=HostProgram(
-            "gemini", tells_version=True, package="@google/gemini-cli", tried=("0.61.0",)
-        ),
+        program=HostProgram("gemini"),
         home_variable="GEMINI_CLI_HOME",
         environment=Environment(
             strips=_STRIPS,

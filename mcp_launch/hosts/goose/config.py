@@ -31,7 +31,7 @@ CONFIG = HostConfig(
     _explain_skip,
     knowledge=measure("1.52.0", "the session's", "yes", "yes"),
     quirks=HostQuirks(
-        program=HostProgram("goose", tells_version=True, tried=("1.52.0",)),
+        program=HostProgram("goose"),
         home_variable="XDG_CONFIG_HOME",
         environment=Environment(hands_all_on=True),
         texts=Texts(table="envs", keyring="env_keys"),

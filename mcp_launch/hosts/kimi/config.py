@@ -17,12 +17,10 @@ CONFIG = HostConfig(
     ),
     knowledge=measure("2.1.0", "the session's", "no", "in a terminal"),
     quirks=HostQuirks(
-        program=HostProgram(
-            "kimi", tells_version=True, package="@moonshot-ai/kimi-code", tried=("2.1.0",)
-        ),
+        program=HostProgram("kimi"),
         home_variable="KIMI_CODE_HOME",
         environment=Environment(hands_all_on=True),
-        limits=wait("Kimi Code", 30, "startupTimeoutMs", 1000),
+        list_waits=wait("Kimi Code", 30, "startupTimeoutMs", 1000),
         cwd="honoured",
         json_extras="nothing",
     ),

@@ -10,18 +10,13 @@ from mcp_launch.config_files.host_config import File, HostConfig, in_home
 from mcp_launch.config_files.host_quirks import (
     BORROWING_OF_EDITORS,
     LIBRARY_PASSES,
-    EntryKeys,
     Environment,
     HostProgram,
     HostQuirks,
-    Limits,
-    NameLength,
     Texts,
-    ToolCount,
 )
 from mcp_launch.config_files.knowledge import report
 from mcp_launch.config_files.wrap import Shape
-from mcp_launch.hosts.plain.antigravity import list_faults
 from mcp_launch.hosts.plain.places import MCP_SERVERS, Place, in_both, list_at
 
 if TYPE_CHECKING:
@@ -79,12 +74,6 @@ EDITORS = (
             program=HostProgram("cursor", bundle="Cursor"),
             environment=Environment(asks_the_shell=True),
             texts=Texts(borrowing=BORROWING_OF_EDITORS, borrow="${{env:{}}}"),
-            limits=Limits(
-                # It was 40 until 2025 (Snowflake-Labs/mcp#77, DaxianLee/cocos-mcp-server#11).
-                tools=ToolCount(80, "Cursor warns above 80, and may leave some out"),
-                # It says that a length of 60 exceeds 60 (ComposioHQ/composio#2788).
-                tool_name=NameLength(59, "{}"),
-            ),
         ),
     ),
     HostConfig(
@@ -118,8 +107,6 @@ EDITORS = (
             program=HostProgram("windsurf", bundle="Windsurf"),
             environment=Environment(asks_the_shell=True),
             texts=Texts(borrowing=BORROWING_OF_EDITORS, borrow="${{env:{}}}"),
-            # docs.windsurf.com/windsurf/cascade/mcp
-            limits=Limits(tools=ToolCount(100, "Windsurf accepts at most 100")),
         ),
     ),
     HostConfig(
@@ -136,10 +123,9 @@ EDITORS = (
             ),
         ),
         quirks=HostQuirks(
-            program=HostProgram("agy", tells_version=True, bundle="Antigravity"),
+            program=HostProgram("agy", bundle="Antigravity"),
             cwd="honoured",
             losses=(("user", "`agy` does not start"),),
-            keys=EntryKeys(list_skipping=list_faults),
         ),
     ),
     HostConfig(
@@ -155,7 +141,7 @@ EDITORS = (
         "junie",
         "JetBrains Junie",
         list_at(*in_both(".junie/mcp", "mcp.json")),
-        quirks=HostQuirks(program=HostProgram("junie", tells_version=True)),
+        quirks=HostQuirks(program=HostProgram("junie")),
     ),
     HostConfig(
         "warp",

@@ -34,11 +34,11 @@ NAMED_LISTS = (
         ),
         knowledge=measure("1.5.47", "the process's", "no", "no"),
         quirks=HostQuirks(
-            program=HostProgram("cn", tells_version=True, package="@continuedev/cli"),
+            program=HostProgram("cn"),
             home_variable="CONTINUE_GLOBAL_DIR",
             lives_in="vscode",
             environment=Environment(hands_all_on=True),
-            limits=wait("Continue", 60),
+            list_waits=wait("Continue", 60),
             cwd="honoured",
         ),
     ),

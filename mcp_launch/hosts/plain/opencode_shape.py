@@ -60,13 +60,11 @@ OPENCODE_SHAPE = (
         _ONE_LIST,
         knowledge=measure("1.18.34", "the instance's", "no", "no"),
         quirks=HostQuirks(
-            program=HostProgram(
-                "opencode", tells_version=True, package="opencode-ai", tried=("1.18.34",)
-            ),
+            program=HostProgram("opencode"),
             home_variable="XDG_CONFIG_HOME",
             environment=Environment(hands_all_on=True),
             texts=_TEXTS,
-            limits=wait("opencode", 30, "timeout", 1000),
+            list_waits=wait("opencode", 30, "timeout", 1000),
             cwd="honoured",
         ),
     ),
@@ -90,11 +88,11 @@ OPENCODE_SHAPE = (
         _ONE_LIST,
         knowledge=measure("7.7.7", "the instance's", "no", "no"),
         quirks=HostQuirks(
-            program=HostProgram("kilo", tells_version=True, package="@kilocode/cli"),
+            program=HostProgram("kilo"),
             home_variable="XDG_CONFIG_HOME",
             environment=Environment(hands_all_on=True),
             texts=_TEXTS,
-            limits=wait("Kilo Code", 30, "timeout", 1000),
+            list_waits=wait("Kilo Code", 30, "timeout", 1000),
             cwd="honoured",
         ),
     ),

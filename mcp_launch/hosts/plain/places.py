@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch.config_files.host_config import File, in_project
-from mcp_launch.config_files.host_quirks import Limits, Wait
+from mcp_launch.config_files.host_quirks import Wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -75,8 +75,10 @@ def in_both(directory: str, name: str, **facts: Any) -> tuple[Place, Place]:  # 
     return Place(directory, (name,), **facts), Place(directory, (name,), "project", **facts)
 
 
-def wait(title: str, seconds: float, key: str = "", in_second: int = 1) -> Limits:
-    """Return how long a host waits for a server, and the key of an entry that changes this."""
+def wait(
+    title: str, seconds: float, key: str = "", in_second: int = 1
+) -> Callable[[Mapping[str, Any], Mapping[str, str]], list[Wait]]:
+    """Return how long a host waits for a server, given the key of an entry that changes this."""
 
     def list_waits(entry: Mapping[str, Any], environ: Mapping[str, str]) -> list[Wait]:
         del environ  # it has no such setting, or we do not know it
@@ -86,7 +88,7 @@ def wait(title: str, seconds: float, key: str = "", in_second: int = 1) -> Limit
         longer = f"set {key} in the entry to more than that" if key else "install the server"
         return [Wait(patience, f"{title} gives up after {patience:g} s", longer)]
 
-    return Limits(list_waits)
+    return list_waits
 
 
 def _find(path: str) -> list[str]:

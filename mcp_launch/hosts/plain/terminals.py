@@ -36,7 +36,7 @@ TERMINALS = (
         "Factory Droid",
         list_at(*in_both(".factory", "mcp.json")),
         knowledge=Knowledge(files="source", calls=Fact("yes", "source")),
-        quirks=HostQuirks(program=HostProgram("droid", tells_version=True, package="@factory/cli")),
+        quirks=HostQuirks(program=HostProgram("droid")),
     ),
     HostConfig(
         "amp",
@@ -52,7 +52,7 @@ TERMINALS = (
             Place(".amp", ("settings.json",), "project", servers=_AMP_SERVERS),
         ),
         quirks=HostQuirks(
-            program=HostProgram("amp", tells_version=True, package="@sourcegraph/amp"),
+            program=HostProgram("amp"),
             home_variable="XDG_CONFIG_HOME",
         ),
     ),
@@ -62,7 +62,7 @@ TERMINALS = (
         _list_crush_files,
         knowledge=Knowledge(files="source"),
         quirks=HostQuirks(
-            program=HostProgram("crush", tells_version=True, package="@charmland/crush"),
+            program=HostProgram("crush"),
             home_variable="CRUSH_GLOBAL_CONFIG",
         ),
     ),
@@ -72,10 +72,10 @@ TERMINALS = (
         list_at(Place(".openhands", ("mcp.json",), variable="OPENHANDS_PERSISTENCE_DIR")),
         knowledge=measure("1.16.0", "the process's", "no", "no"),
         quirks=HostQuirks(
-            program=HostProgram("openhands", tells_version=True),
+            program=HostProgram("openhands"),
             home_variable="OPENHANDS_PERSISTENCE_DIR",
             environment=Environment(list_passed=lambda _: LIBRARY_PASSES),
-            limits=wait("OpenHands", 30),
+            list_waits=wait("OpenHands", 30),
         ),
     ),
     HostConfig(
@@ -87,7 +87,7 @@ TERMINALS = (
             )
         ),
         quirks=HostQuirks(
-            program=HostProgram("grok", tells_version=True),
+            program=HostProgram("grok"),
             home_variable="GROK_HOME",
         ),
     ),

@@ -14,13 +14,11 @@ CONFIG = HostConfig(
     list_at(*in_both(".qwen", "settings.json", variable="QWEN_HOME")),
     knowledge=measure("0.24.4", "the session's", "yes", "in a terminal"),
     quirks=HostQuirks(
-        program=HostProgram(
-            "qwen", tells_version=True, package="@qwen-code/qwen-code", tried=("0.24.4",)
-        ),
+        program=HostProgram("qwen"),
         home_variable="QWEN_HOME",
         environment=Environment(hands_all_on=True),
         texts=TEXTS,
-        limits=wait("Qwen Code", 30),
+        list_waits=wait("Qwen Code", 30),
         cwd="honoured",
         json_extras="comments",
         losses=(

@@ -59,10 +59,10 @@ CONFIG = HostConfig(
     _explain_skip,
     knowledge=measure("3.0.2", "the process's; for an editor the agent's", "yes", "in a terminal"),
     quirks=HostQuirks(
-        program=HostProgram("vibe", tells_version=True, tried=("3.0.2",)),
+        program=HostProgram("vibe"),
         home_variable="VIBE_HOME",
         environment=Environment(list_passed=lambda _: LIBRARY_PASSES),
-        limits=wait("Mistral Vibe", 10, "startup_timeout_sec"),
+        list_waits=wait("Mistral Vibe", 10, "startup_timeout_sec"),
         cwd="honoured",
     ),
 )

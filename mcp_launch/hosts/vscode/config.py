@@ -16,9 +16,7 @@ from mcp_launch.config_files.host_quirks import (
     Greeting,
     HostProgram,
     HostQuirks,
-    Limits,
     Texts,
-    ToolCount,
 )
 from mcp_launch.config_files.knowledge import measure
 
@@ -52,11 +50,6 @@ CONFIG = HostConfig(
             borrowing=BORROWING_OF_EDITORS,
             expands_tilde=True,
             fills_in=re.compile(r"\$\{(?:command|config):[^}]*\}"),
-            question="${input:an-id}",
-        ),
-        # microsoft/vscode#337428
-        limits=Limits(
-            tools=ToolCount(128, "VS Code refuses a request with more than 128, its own included")
         ),
         # seen with 1.139.1
         greeting=Greeting(

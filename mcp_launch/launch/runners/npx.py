@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import os
 
+from mcp_launch import state
 from mcp_launch.launch.runners import npm_settings
 from mcp_launch.launch.runners.proof import (
     Doubt,
@@ -33,7 +34,6 @@ from mcp_launch.launch.runners.proof import (
     search,
 )
 from mcp_launch.protocol import json_text
-from mcp_launch.state import profile_cache
 from mcp_launch.values import walk_upward
 
 TYPE_CHECKING = False
@@ -376,4 +376,4 @@ def _read_json(path: str) -> dict[str, Any]:
 
 
 def _hash(text: str) -> str:
-    return profile_cache.digest_512(text.encode())[:16]
+    return state.digest_512(text.encode())[:16]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -149,20 +148,6 @@ def test_unknown_facts_are_left_out(meta: Json) -> None:
     assert context["binding"] == "unbound"
 
 
-def test_other_members_of_meta_are_kept() -> None:
-    said = admit(make_broker(below("codex")), {"progressToken": 7, **CODEX_META})
-
-    rest = {name: value for name, value in said["params"]["_meta"].items() if name != KEY.text}
-    assert rest == {"progressToken": 7, **CODEX_META}
-
-
-def test_meta_is_unchanged_with_no_meta() -> None:
-    assert (
-        admit(make_broker(below("codex"), no_meta=True), CODEX_META)["params"]["_meta"]
-        == CODEX_META
-    )
-
-
 @pytest.mark.parametrize(
     ("host", "meta", "session", "thread"),
     [
@@ -204,32 +189,6 @@ def test_the_server_gets_the_directory_of_a_call() -> None:
     assert context["origin"]["cwd"] == 'the call\'s _meta["agent-working-dir"]'
 
 
-@pytest.mark.parametrize(
-    ("on_change", "kind"), [("refuse", Refused), ("restart", Misplaced), ("follow", dict)]
-)
-def test_on_change_applies_to_another_directory_too(on_change: str, kind: type) -> None:
-    broker = make_broker(below("goose"), on_change=on_change)
-    meta: Json = {"agent-session-id": "g-1", "agent-working-dir": "/elsewhere"}
-
-    assert isinstance(admit(broker, meta), kind)
-
-
-def test_roots_that_match_again_end_a_contradiction() -> None:
-    broker = make_broker(below("codex"))
-
-    def answer_roots(place: str) -> None:
-        broker.server_said("server", b'{"jsonrpc":"2.0","id":1,"method":"roots/list"}\n')
-        send(broker, {"id": 1, "result": {"roots": [{"uri": f"file://{place}"}]}})
-        broker.take_commands()
-
-    answer_roots("/elsewhere")
-    elsewhere = context_of(admit(broker, CODEX_META))
-    answer_roots("/work")
-    here = context_of(admit(broker, CODEX_META))
-
-    assert (elsewhere["cwd"], here["cwd"]) == ("/elsewhere", "/work/app")
-
-
 def test_a_client_cannot_forge_the_context() -> None:
     forged: dict[str, Json] = {"host": "codex", "threadId": "t-forged", "sessionId": "s-forged"}
     broker = make_broker(below("codex"))
@@ -261,18 +220,6 @@ def test_the_server_gets_the_whole_chain_of_launches() -> None:
         context = context_of(admit(broker, CODEX_META))
         assert context["threadId"] == "t-1"
         assert context["outer"] == around
-
-
-def test_a_call_is_refused_if_asked_and_the_error_names_both_threads() -> None:
-    broker = make_broker(below("codex"), on_change="refuse")
-    admit(broker, {"threadId": "t-1", "sessionId": "s-1"})
-
-    refused = admit(broker, {"threadId": "t-2", "sessionId": "s-2"})
-
-    assert isinstance(refused, Refused)
-    assert "this call belongs to thread t-2, but this server serves thread t-1" in refused.reason
-    assert broker.refusals == 1
-    assert context_of(admit(broker, CODEX_META))["threadId"] == "t-1"
 
 
 @pytest.mark.parametrize(
@@ -346,18 +293,6 @@ def test_the_project_of_a_call_from_another_directory_is_that_directorys(tmp_pat
     assert (context["cwd"], context["projectRoot"]) == (str(tmp_path / "deep"), str(tmp_path))
 
 
-def test_every_call_is_counted_and_the_same_caller_gets_the_same_context() -> None:
-    broker = make_broker(below("codex"), on_change="refuse")
-    context = context_of(admit(broker, CODEX_META))
-
-    for number in range(3):
-        assert context_of(admit(broker, {**CODEX_META, "callId": f"call-{number}"})) == context
-    assert isinstance(admit(broker, {**CODEX_META, "threadId": "t-2"}), Refused)
-    assert context_of(admit(broker, {**CODEX_META, "sessionId": "s-2"})) != context
-    assert context_of(admit(broker, CODEX_META)) == context
-    assert broker.backends["server"].calls == 6
-
-
 class Record:
     """Claude Code's record of the process that is our host."""
 
@@ -399,20 +334,6 @@ def test_claudes_session_is_read_at_the_moment_of_the_call(
         sessions.append(context_of(admit(broker_of_claude))["sessionId"])
 
     assert sessions == ["s-1", "s-2", "s-3", "s-3"]
-
-
-def test_a_record_that_has_not_changed_is_not_read_again(
-    broker_of_claude: Broker, record: Record, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record.write("s-1")
-    clock = [1000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    admit(broker_of_claude)
-    clock[0] += 60
-    admit(broker_of_claude)
-    monkeypatch.setattr("builtins.open", None)
-
-    assert context_of(admit(broker_of_claude))["sessionId"] == "s-1"
 
 
 def test_the_last_known_session_is_kept_while_there_is_no_record(

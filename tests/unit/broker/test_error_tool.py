@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from broker_playbooks import HANDSHAKE, Playbook
 
-from mcp_launch.broker import commands, error_tool
-from mcp_launch.errors import LaunchError, ServerFailed
+from mcp_launch.broker import error_tool
+from mcp_launch.errors import LaunchError
 
 FAILED = """
     >> start failed server
@@ -81,13 +81,6 @@ def test_the_only_tool_says_what_is_wrong() -> None:
     assert tool["inputSchema"] == {"type": "object", "properties": {}}
 
 
-def test_a_list_of_the_newer_era_is_complete_and_not_kept() -> None:
-    result = answer("tools/list", **MODERN)["result"]
-
-    assert (result["resultType"], result["ttlMs"]) == ("complete", 0)
-    assert len(result["tools"]) == 1
-
-
 @pytest.mark.parametrize("params", [{}, MODERN], ids=["older era", "newer era"])
 def test_a_call_of_any_tool_returns_the_reason(params: dict[str, Any]) -> None:
     result = answer("tools/call", name="anything", **params)["result"]
@@ -133,15 +126,6 @@ def test_a_description_is_short_whatever_the_problem() -> None:
     assert "\\u2026" in said.decode()
 
 
-@pytest.mark.parametrize(
-    ("problem", "sentence"),
-    [("it is gone", "it is gone."), ("did you mean x?", "did you mean x?"), ("So.", "So.")],
-)
-def test_sentences_end_once(problem: str, sentence: str) -> None:
-    assert f"started: {sentence} Fix: " in error_tool.describe("", problem, "y")
-    assert error_tool.describe("", problem, "y").startswith("This MCP server could")
-
-
 # The launch
 
 
@@ -159,15 +143,6 @@ def test_a_host_gets_a_server_with_one_tool() -> None:
         >> host closed host
         << timer grace: 2
         << finish 125
-    """)
-
-
-def test_requests_that_wait_for_the_server_are_answered_when_it_fails() -> None:
-    Playbook(on_failure="tool").play("""
-        >> host: 0 initialize
-        >> start failed server
-        << fail: it cannot be started
-        << host: 0 = {"protocolVersion":…
     """)
 
 
@@ -266,13 +241,6 @@ def test_a_stream_is_confirmed_and_stays_open() -> None:
     """)
 
 
-def test_a_batch_is_answered_as_one() -> None:
-    open_failed().play("""
-        >> host: [{"id":1,"method":"ping"},{"method":"notifications/x"},{"id":2,"method":"ping"}]
-        << host: [{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"result":{}}]
-    """)
-
-
 @pytest.mark.parametrize(
     "event", ["host closed host", "host lost now", "reader lost host", "signal 15"]
 )
@@ -282,7 +250,6 @@ def test_a_failed_launch_ends_with_its_host(event: str) -> None:
     playbook.play_event(event)
 
     assert playbook.take()[-1] == "finish 125"
-    assert playbook.broker.phase == "finished"
 
 
 def test_a_host_that_has_its_tools_gets_an_error_as_before() -> None:
@@ -313,52 +280,3 @@ def test_a_host_that_has_closed_its_end_gets_an_error() -> None:
         << host: 0 error -31000 …
         << finish 1
     """)
-
-
-def test_an_installation_that_goes_on_is_reported_as_an_error() -> None:
-    playbook = Playbook(on_failure="tool")
-    playbook.play("""
-        >> started server
-        >> host: 0 initialize
-        << server: 0 initialize
-    """)
-
-    playbook.broker.fail(ServerFailed("it is being installed", fix="wait", exit_code=1))
-
-    assert any("error" in one for one in playbook.take())
-    assert not playbook.broker.is_shown_as_tool
-
-
-def test_a_failure_is_recorded_at_once_and_nothing_is_remembered() -> None:
-    playbook = Playbook(on_failure="tool")
-    playbook.play_event("start failed server")
-    done = playbook.broker.take_commands()
-    playbook.play_event('host: 0 initialize {"protocolVersion":"2025-06-18"}')
-    playbook.play_event("host: 1 tools/list")
-    done += playbook.broker.take_commands()
-
-    assert commands.WriteLease(is_urgent=True) in done
-    assert not any(isinstance(one, commands.Remember) for one in done)
-    assert not playbook.broker.connections["host"].memories
-
-
-def test_of_a_very_long_refusal_only_the_beginning_is_kept() -> None:
-    masked: list[str] = []
-
-    def mask(text: str) -> str:
-        masked.append(text)
-        return text
-
-    playbook = Playbook(on_failure="tool", mask=mask)
-    playbook.play("""
-        >> started server
-        >> host: 0 initialize
-        << server: 0 initialize
-    """)
-    answer = {"id": 0, "error": {"code": 1, "message": "no " * 1_000_000}}
-
-    playbook.broker.server_said("server", json.dumps(answer).encode() + b"\n")
-
-    assert playbook.broker.failure is not None
-    assert len(playbook.broker.failure.problem) < 3000
-    assert len(masked[0]) < 3000

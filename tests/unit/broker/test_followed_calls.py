@@ -66,7 +66,6 @@ def test_the_answer_of_a_server_tells_the_outcome(answer: str, outcome: str) -> 
     [call] = playbook.broker.finished_calls
     assert call.number == 1
     assert call.answer_length > 20
-    assert not playbook.broker.connections["host"].calls
 
 
 def test_a_long_answer_is_measured_although_it_is_not_held() -> None:
@@ -89,18 +88,6 @@ def test_a_cancelled_call_gets_no_answer() -> None:
     """)
 
     assert list_outcomes(playbook) == [(b"1", "cancelled")]
-
-
-def test_the_calls_of_a_server_that_dies_have_died_with_it() -> None:
-    playbook = open_followed()
-    playbook.play(CALL)
-
-    playbook.broker.server_exited("server", 3)
-    playbook.broker.server_closed_output("server")
-    playbook.broker.server_gone("server", b"", b"")
-
-    assert list_outcomes(playbook) == [(b"1", "died")]
-    assert "exit code 3" in playbook.broker.finished_calls[0].reason
 
 
 def test_a_call_that_fails_with_its_launch_has_died() -> None:
@@ -141,98 +128,6 @@ def test_a_call_that_waits_for_a_server_is_counted_from_its_arrival() -> None:
     assert (call.began, call.ended, call.has_waited, call.pid) == (10.0, 13.0, True, 4711)
 
 
-def list_that_waited(playbook: Playbook) -> list[bytes | None]:
-    finished = playbook.broker.finished_calls
-    return [protocol.read_key(call.line) for call in finished if call.has_waited]
-
-
-def test_a_call_that_waits_for_roots_waits_for_no_start() -> None:
-    playbook = Playbook(records_calls=True, moves_unannounced=True, on_change="restart")
-    playbook.play(f"""{HANDSHAKE}
-        << timer roots host: 0.1
-        >> timer roots host
-        << host: "mcp-launch/L/1" roots/list
-        >> host: 1 tools/call {{"name":"a"}}
-        << timer roots host: 2
-        >> host: "mcp-launch/L/1" = {{"roots":[{{"uri":"file:///work"}}]}}
-        << server: 1 tools/call {{"name":"a"}}
-        >> server: 1 = {{}}
-        << host: 1 = {{}}
-    """)
-
-    assert list_outcomes(playbook) == [(b"1", "ok")]
-    assert list_that_waited(playbook) == []
-
-
-def test_the_first_call_of_another_session_waits_for_the_start_of_its_server() -> None:
-    playbook = open_followed(carries="many sessions", on_change="isolate")
-    playbook.play(f"""{SECOND_SESSION}
-        >> server: 1 = {{}}
-        << host: 1 = {{}}
-        >> server-2: 2 = {{}}
-        << host: 2 = {{}}
-        >> host: 3 tools/call {{"_meta":{{"session":"b"}}}}
-        << server-2: 3 tools/call {{"_meta":{{"session":"b"}}}}
-        >> server-2: 3 = {{}}
-        << host: 3 = {{}}
-    """)
-
-    assert list_that_waited(playbook) == [b"2"]
-
-
-def test_the_call_for_which_a_server_is_replaced_waits_for_the_next() -> None:
-    playbook = open_followed(on_change="restart")
-    playbook.play("""
-        >> host: 1 tools/call {"_meta":{"session":"a"}}
-        << server: 1 tools/call {"_meta":{"session":"a"}}
-        >> server: 1 = {}
-        << host: 1 = {}
-        >> host: 2 tools/call {"_meta":{"session":"b"}}
-        << timer drain server: 10
-        << close input of server
-        << end server: replaced
-        >> exited server 0
-        >> gone server
-        << start server
-        >> started server
-        << timer greeting server: 30
-        << server: "mcp-launch/L/1" initialize {"capabilities":{"roots":{}}}
-        >> server: "mcp-launch/L/1" = {}
-        << server: notifications/initialized
-        << server: 2 tools/call {"_meta":{"session":"b"}}
-        >> server: 2 = {}
-        << host: 2 = {}
-    """)
-
-    assert list_that_waited(playbook) == [b"2"]
-
-
-def test_a_call_that_no_server_is_started_for_waits_for_no_start() -> None:
-    playbook = Playbook(records_calls=True, is_started=False, starts_when_called=True)
-    playbook.plan_problem = "no such directory"
-    for number in (1, 2):
-        playbook.play_event(f'host: {number} tools/call {{"name":"a"}}')
-
-    assert list_outcomes(playbook) == [(b"1", "died"), (b"2", "died")]
-    assert list_that_waited(playbook) == []
-
-
-def test_calls_that_are_open_at_the_end_are_cancelled() -> None:
-    playbook = open_followed()
-    playbook.play(CALL)
-
-    playbook.broker.finish_calls("the host has left")
-
-    assert list_outcomes(playbook) == [(b"1", "cancelled")]
-
-
-def test_nothing_is_followed_unless_it_is_wanted() -> None:
-    playbook = Playbook()
-    playbook.play(HANDSHAKE + CALL)
-
-    assert not playbook.broker.connections["host"].calls
-
-
 # Limits
 
 
@@ -242,12 +137,6 @@ def open_limited(call_timeout: float = 0.0, max_concurrent: int = 0, **settings:
     playbook = Playbook(records_calls=True, limits=limits, **settings)
     playbook.play(HANDSHAKE)
     return playbook
-
-
-def count_lines(owner: object) -> int:
-    """Return how many lines or other bytes are kept in an object's collections."""
-    collections = [one for one in vars(owner).values() if isinstance(one, (dict, list, set))]
-    return sum(map(len, collections))
 
 
 def test_a_call_waits_for_its_turn() -> None:
@@ -329,86 +218,6 @@ def test_the_time_that_a_call_was_held_back_is_known() -> None:
     assert held == {b"1": 0.0, b"2": 4.0, b"3": 6.0}
 
 
-def test_a_call_is_not_held_back_any_more_once_its_server_has_died() -> None:
-    playbook = open_limited(max_concurrent=1)
-    playbook.play("""
-        >> host: 1 tools/call {"name":"a"}
-        << server: 1 tools/call {"name":"a"}
-        >> host: 2 tools/call {"name":"b"}
-        >> after 4
-        >> exited server 1
-        >> gone server
-        << host: 1 refused …exit code 1…
-        << start server
-        >> after 3
-        >> started server
-        << timer greeting server: 30
-        << server: "mcp-launch/L/1" initialize {"capabilities":{"roots":{}}}
-        >> server: "mcp-launch/L/1" = {}
-        << server: notifications/initialized
-        << server: 2 tools/call {"name":"b"}
-        >> server: 2 = {}
-        << host: 2 = {}
-    """)
-
-    call = playbook.broker.finished_calls[-1]
-    assert (call.held, call.has_waited, call.ended - call.began) == (4.0, True, 7.0)
-
-
-def test_a_held_call_is_cancelled_only_by_its_own_host() -> None:
-    playbook = Playbook(connections=("host", "other"), limits=CallLimiter(max_concurrent=1))
-    playbook.play(HANDSHAKE)
-    playbook.play("""
-        >> host: 1 tools/call {"name":"a"}
-        << server: 1 tools/call {"name":"a"}
-        >> host: 2 tools/call {"name":"b"}
-        >> other: notifications/cancelled {"requestId":2}
-        >> server: 1 = {}
-        << timer next server: 0
-        << host: 1 = {}
-        >> timer next server
-        << server: "mcp-launch/1" tools/call {"name":"b"}
-    """)
-
-
-def test_a_call_of_the_second_session_that_is_cancelled_while_it_waits_reaches_no_server() -> None:
-    playbook = open_limited(max_concurrent=1, carries="many sessions", on_change="isolate")
-    playbook.play(f"""{SECOND_SESSION}
-        >> host: 3 tools/call {{"_meta":{{"session":"b"}}}}
-        >> host: notifications/cancelled {{"requestId":3}}
-        >> server-2: 2 = {{}}
-        << host: 2 = {{}}
-    """)
-
-    assert list_outcomes(playbook) == [(b"3", "cancelled"), (b"2", "ok")]
-
-
-def test_a_held_call_that_is_cancelled_while_the_server_is_replaced_reaches_no_server() -> None:
-    playbook = open_limited(max_concurrent=1)
-    playbook.play("""
-        >> host: 1 tools/call {"name":"a"}
-        << server: 1 tools/call {"name":"a"}
-        >> host: 2 tools/call {"name":"b"}
-        >> restart now
-        << timer drain server: 10
-        >> host: notifications/cancelled {"requestId":2}
-        >> server: 1 = {}
-        << host: 1 = {}
-        << close input of server
-        << end server: replaced
-        >> exited server 0
-        >> gone server
-        << start server
-        >> started server
-        << timer greeting server: 120
-        << server: "mcp-launch/L/1" initialize {"capabilities":{"roots":{}}}
-        >> server: "mcp-launch/L/1" = {}
-        << server: notifications/initialized
-    """)
-
-    assert list_outcomes(playbook) == [(b"2", "cancelled"), (b"1", "ok")]
-
-
 def test_a_server_for_which_calls_wait_is_not_taken_away_from_its_session() -> None:
     playbook = open_limited(
         max_concurrent=1, carries="many sessions", on_change="isolate", server_limit=2
@@ -422,21 +231,6 @@ def test_a_server_for_which_calls_wait_is_not_taken_away_from_its_session() -> N
         << timer next server-2: 0
         << host: 4 refused …already has 2 servers…
     """)
-
-
-def test_nothing_is_left_of_held_calls_that_were_cancelled() -> None:
-    playbook = open_limited(max_concurrent=1)
-    backend = playbook.broker.backends["server"]
-    playbook.play_event('host: 0 tools/call {"name":"a"}')
-    playbook.take()
-    before = count_lines(backend)
-
-    for number in range(1, 20):
-        playbook.play_event(f'host: {number} tools/call {{"name":"a"}}')
-        playbook.play_event(f'host: notifications/cancelled {{"requestId":{number}}}')
-    playbook.take()
-
-    assert count_lines(backend) == before
 
 
 def test_what_waits_goes_to_the_next_server_if_this_one_dies() -> None:
@@ -495,9 +289,8 @@ def test_a_call_without_an_answer_is_ended() -> None:
     assert "deadline server" not in playbook.timers
 
 
-@pytest.mark.parametrize("stdout", ["auto", "off"])
-def test_a_server_that_stops_in_the_middle_of_a_line_delays_no_other_answer(stdout: str) -> None:
-    playbook = open_limited(call_timeout=10.0, stdout=stdout)
+def test_a_server_that_stops_in_the_middle_of_a_line_delays_no_other_answer() -> None:
+    playbook = open_limited(call_timeout=10.0)
     playbook.play("""
         >> host: 1 tools/call {"name":"a"}
         << timer deadline server: 10
@@ -520,23 +313,6 @@ def test_a_server_that_stops_in_the_middle_of_a_line_delays_no_other_answer(stdo
     assert cut == b" [cut off]"
     assert sorted(json.loads(one)["id"] for one in answers) == [1, 2]
     broker.server_said("server", b'rest"}}\n')
-    assert not [one for one in broker.take_commands() if isinstance(one, commands.SendToHost)]
-
-
-def test_a_line_with_a_pause_is_not_cut_while_no_call_is_overdue() -> None:
-    playbook = open_limited(call_timeout=100.0)
-    playbook.play("""
-        >> host: 1 tools/call {"name":"a"}
-        << timer deadline server: 100
-        << server: 1 tools/call {"name":"a"}
-    """)
-    broker = playbook.broker
-    broker.server_said("server", b'{"jsonrpc":"2.0","id":1,"result":{"text":"' + b"x" * 40_000)
-    broker.take_commands()
-    for moment in (10.0, 20.0, 30.0):
-        broker.now = moment
-        broker.timer("deadline server")
-
     assert not [one for one in broker.take_commands() if isinstance(one, commands.SendToHost)]
 
 
@@ -565,38 +341,6 @@ def test_a_call_after_one_that_was_ended_has_its_own_time() -> None:
         << host: 2 refused …within 10 s…
         << timer deadline server: 45
     """)
-
-
-@pytest.mark.parametrize(
-    "end",
-    [
-        "server: 1 = {}",
-        'host: notifications/cancelled {"requestId":1}',
-        "gone server",
-    ],
-    ids=["answer", "cancellation", "death"],
-)
-def test_no_timer_is_set_while_no_call_is_open(end: str) -> None:
-    playbook = open_limited(call_timeout=60.0)
-    playbook.play_event('host: 1 tools/call {"name":"a"}')
-    playbook.take()
-    assert "deadline server" in playbook.timers
-
-    playbook.play_event(end)
-    playbook.take()
-
-    assert "deadline server" not in playbook.timers
-
-
-def test_a_timer_stays_set_while_another_call_is_open() -> None:
-    playbook = open_limited(call_timeout=60.0)
-    for event in ('host: 1 tools/call {"name":"a"}', 'host: 2 tools/call {"name":"a"}'):
-        playbook.play_event(event)
-
-    playbook.play_event("server: 1 = {}")
-    playbook.take()
-
-    assert "deadline server" in playbook.timers
 
 
 def test_progress_gives_a_call_its_whole_time_again() -> None:

@@ -32,9 +32,8 @@ FROM_SERVER = [
     b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}',
     b'{"result":{"tools":[{"name":"a"}],"nextCursor":"c"},"jsonrpc":"2.0","id":8}',
     b'{"jsonrpc":"2.0","id":2,"result":"%b"}' % (b"y" * 20_000),
-    b'[{"jsonrpc":"2.0","id":3,"result":{}},{"jsonrpc":"2.0","id":4,"result":{"tools":[]}}]',
     b'[{"jsonrpc":"2.0","id":3,"result":"%b"}]' % (b"z" * 20_000),
-    b'[{"jsonrpc":"2.0","id":5,"method":"sampling/createMessage"}]',
+    b'{"jsonrpc":"2.0","id":5,"method":"sampling/createMessage"}',
     b'{"jsonrpc":"2.0","id":5,"method":"roots/list","params":{"_meta":{"progressToken":1}}}',
     b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}',
     b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1}}',
@@ -94,12 +93,10 @@ def play(random: Random, playbook: Playbook) -> None:
 
 
 @pytest.mark.parametrize("part", range(4))
-@pytest.mark.parametrize("stdout", ["auto", "off"])
-def test_no_damage_makes_the_broker_raise(part: int, stdout: str) -> None:
+def test_no_damage_makes_the_broker_raise(part: int) -> None:
     for seed in range(part * EXAMPLES, (part + 1) * EXAMPLES):
         random = Random(seed)  # noqa: S311  # to be repeated, not to be secret
         playbook = open_playbook(
-            stdout=stdout,
             no_meta=random.random() < 0.3,
             on_change=random.choice(["auto", "follow", "restart", "refuse"]),
         )

@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 from broker_playbooks import Playbook, open_playbook
 
-from mcp_launch import protocol
-from mcp_launch.broker import commands, waiting
-from mcp_launch.broker import connection as connections
-from mcp_launch.errors import LaunchError
+from mcp_launch.broker import commands
 
 GREETING = """
     >> started server
@@ -32,78 +29,6 @@ def read_host(done: list[Any]) -> bytes:
     return b"".join(one.data for one in done if isinstance(one, commands.SendToHost))
 
 
-def nest(depth: int) -> bytes:
-    """Return a call in arrays in arrays."""
-    call = b'{"id":%d,"method":"tools/call","params":{}}'
-    return b"".join(b"[%b," % (call % number) for number in range(depth)) + b"0" + b"]" * depth
-
-
-@pytest.mark.parametrize("depth", [2, 600, 5_000])
-def test_a_batch_in_a_batch_is_refused_and_the_rest_is_served(depth: int) -> None:
-    playbook = open_playbook()
-
-    done = send(playbook, nest(depth) + b"\n")
-
-    assert b"a batch cannot contain another one" in read_host(done)
-    assert [one.data.count(b"tools/call") for one in done if hasattr(one, "backend")] == [1]
-
-
-@pytest.mark.parametrize("depth", [2, 600, 990, 5_000])
-def test_nested_arrays_do_not_keep_a_failed_launch_from_answering(depth: int) -> None:
-    playbook = Playbook()
-    playbook.broker.server_start_failed("server", LaunchError("no", fix="install it"))
-    playbook.broker.take_commands()
-    send(playbook, b"[" * depth + b"]" * depth + b"\n")
-
-    assert b'"id":1,' in read_host(send(playbook, b'{"id":1,"method":"initialize"}\n'))
-
-
-@pytest.mark.parametrize("line", [b"[[1],2]\n", b"[[]]\n", b'[["id"],{"id":1,"result":{}}]\n'])
-def test_arrays_that_hold_no_message_arrive_as_they_were_sent(line: bytes) -> None:
-    (sent,) = send(open_playbook(), line)
-
-    assert sent == commands.SendToServer("server", line)
-
-
-def test_the_host_waits_when_many_messages_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "QUEUE_COUNT_LIMIT", 3)
-    playbook = open_playbook()
-    playbook.play("""
-        >> gone server
-        << start server
-    """)
-
-    done = [send(playbook, b'{"id":%d,"method":"ping"}\n' % number) for number in range(5)]
-
-    assert [commands.PauseHost("host") in one for one in done] == [False] * 3 + [True] * 2
-
-
-def test_a_waiting_request_is_parsed_once_however_many_are_cancelled(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    playbook = open_playbook()
-    playbook.play("""
-        >> gone server
-        << start server
-    """)
-    for number in range(20):
-        send(playbook, b'{"id":%d,"method":"ping"}\n' % number)
-    read: list[bytes] = []
-    original = protocol.read_key
-
-    def read_key(line: bytes) -> bytes | None:
-        read.append(line)
-        return original(line)
-
-    monkeypatch.setattr(protocol, "read_key", read_key)
-    for number in reversed(range(20)):
-        cancelled = b'{"method":"notifications/cancelled","params":{"requestId":%d}}\n' % number
-        send(playbook, cancelled)
-
-    assert not playbook.broker.backends["server"].queue
-    assert len(read) <= 20
-
-
 def test_a_stream_that_was_never_confirmed_is_confirmed_by_the_next_server() -> None:
     stream = "io.modelcontextprotocol/subscriptionId"
     confirmed = f'notifications/subscriptions/acknowledged {{"_meta":{{"{stream}":4}}}}'
@@ -119,86 +44,6 @@ def test_a_stream_that_was_never_confirmed_is_confirmed_by_the_next_server() -> 
     """)
 
 
-def test_a_late_answer_in_an_array_does_not_reach_the_next_server() -> None:
-    open_playbook().play(f"""
-        >> server: 7 sampling/createMessage
-        << host: 7 sampling/createMessage
-        >> gone server
-        << host: notifications/cancelled {{"requestId":7,…
-        << start server
-        {GREETING}
-        >> host: [{{"id":7,"result":{{}}}},{{"method":"notifications/x"}}]
-        << server: {{"method":"notifications/x"}}
-    """)
-
-
-def test_requests_that_a_new_server_sends_in_an_array_get_ids_of_ours() -> None:
-    open_playbook().play(f"""
-        >> gone server
-        << start server
-        {GREETING}
-        >> server: [{{"id":7,"method":"sampling/createMessage"}},{{"method":"notifications/x"}}]
-        << host: {{"id":"mcp-launch/L/2","method":"sampling/createMessage"}}
-        << host: {{"method":"notifications/x"}}
-        >> host: "mcp-launch/L/2" = {{}}
-        << server: 7 = {{}}
-    """)
-
-
-@pytest.mark.parametrize("count", [0, 1])
-def test_a_batch_passes_whole_unless_it_may_answer_another_server(count: int) -> None:
-    playbook = open_playbook()
-    batch = '[{"method":"notifications/x"},{"id":1,"result":{}}]'
-    if count:
-        batch = '[{"method":"notifications/x"},{"id":1,"method":"ping"}]'
-        playbook.play(f"""
-            >> gone server
-            << start server
-            {GREETING}
-        """)
-
-    playbook.play(f"""
-        >> host: {batch}
-        << server: {batch}
-    """)
-
-
-def test_so_many_refused_calls_are_remembered_and_no_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(connections, "_REFUSED_LIMIT", 2)
-    connection = connections.HostConnection("host")
-    for key in (b"1", b"2", b"3"):
-        connection.remember_refusal(key)
-
-    assert [connection.forget_refusal(key) for key in (b"1", b"2", b"3")] == [False, True, True]
-
-
-def test_lines_are_held_only_as_long_as_one_of_them_has_to_be_read() -> None:
-    playbook = open_playbook()
-    playbook.play(f"""
-        >> gone server
-        << start server
-        {GREETING}
-    """)
-    beginning = b'{"jsonrpc":"2.0","id":9,"result":"' + b"x" * 20_000
-
-    playbook.broker.server_said("server", beginning)
-
-    assert read_host(playbook.broker.take_commands()) == beginning
-
-
-def test_where_a_call_works_is_read_again_when_the_roots_are_known() -> None:
-    playbook = open_playbook()
-    send(playbook, b'{"id":1,"method":"tools/call","params":{"_meta":{"session":"s-1"}}}\n')
-    admission = playbook.broker._admission  # noqa: SLF001
-    assert admission.known is not None
-
-    admission.contradict(None)
-
-    assert admission.known is None
-
-
 def test_a_line_that_is_meant_as_an_answer_arrives_in_any_pieces_even_if_it_is_broken() -> None:
     line = b'{"jsonrpc":"2.0","id":1,"result":{"a":oops}}\n'
     for pieces in ([line], [line[:20], line[20:]], [line + line]):
@@ -209,16 +54,6 @@ def test_a_line_that_is_meant_as_an_answer_arrives_in_any_pieces_even_if_it_is_b
         assert read_host(playbook.broker.take_commands()) == b"".join(pieces)
 
 
-def test_a_message_without_a_proper_method_does_not_hold_up_the_answers_of_its_batch() -> None:
-    open_playbook().play("""
-        >> host: [{"id":1,"method":5},{"id":2,"method":"tools/call","params":{}}]
-        << server: {"id":1,"method":5}
-        << server: {"id":2,"method":"tools/call","params":{}}
-        >> server: 2 = {}
-        << host: [{"jsonrpc":"2.0","id":2,"result":{}}]
-    """)
-
-
 def test_an_unread_notification_alone_does_not_start_another_server() -> None:
     open_playbook(restart="off").play("""
         >> host: notifications/x
@@ -227,35 +62,6 @@ def test_an_unread_notification_alone_does_not_start_another_server() -> None:
         >> gone server | notifications/x
         << finish 0
     """)
-
-
-def test_an_unread_call_with_a_carriage_return_in_a_string_goes_to_the_next_server() -> None:
-    playbook = open_playbook()
-    line = b'{"id":1,"method":"tools/call","params":{"a":"b\rc"}}\n'
-    send(playbook, line)
-    playbook.broker.server_gone("server", line, b"")
-
-    [kept] = playbook.broker.backends["server"].queue
-    assert (kept.connection, kept.line) == ("host", line)
-
-
-def test_tools_in_a_batch_are_compared_with_those_of_the_next_server() -> None:
-    playbook = open_playbook()
-    playbook.play("""
-        >> host: [{"id":1,"method":"tools/list"}]
-        << server: [{"id":1,"method":"tools/list"}]
-        >> server: [{"id":1,"result":{"tools":[{"name":"a"}]}}]
-        << host: [{"id":1,"result":{"tools":[{"name":"a"}]}}]
-    """)
-
-    assert len(playbook.broker.backends["server"].requests.lists["tools/list"].pages) == 1
-
-
-@pytest.mark.parametrize("line", [b"0\r1\n", b"a\rb\n", b'{"a":1}\r{"b":2}\n'])
-def test_a_line_that_is_not_a_message_keeps_its_carriage_returns(line: bytes) -> None:
-    sent = send(open_playbook(), line)
-
-    assert b"".join(one.data for one in sent) == line
 
 
 @pytest.mark.parametrize("line", [b"not a message\n", b'nor is "method"\n'])
@@ -271,3 +77,87 @@ def test_a_line_that_is_not_a_message_waits_for_the_next_server(line: bytes) -> 
         {GREETING}
         << server: {line!r}
     """)
+
+
+# Calls that begin like the ones before
+
+BEGINNING = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"_meta":{"session":"s-1"'
+RESTS = [
+    b'},"name":"x"}}',
+    b'},"arguments":{"a":"\\n"},"name":"x"}}',
+    b',"progressToken":5},"name":"y"}}',
+    b',"session":"s-2"},"name":"x"}}',
+    b',"thread":"t"},"name":"x"}}',
+    b',"mcp-launch/context":{}},"name":"x"}}',
+    b'},"_meta":{"session":"s-2"}}}',
+    b'},"_m\\u0065ta":{"session":"s-2"}}}',
+    b'},"name":"x"},"method":"ping"}',
+    b'},"name":"x"},"id":8}',
+    b'},"name":"x","params":{}},"params":{}}',
+    b'},"name":"\xc5\xbf"}}',
+    b"}}}\r",
+]
+
+
+def open_used(calls: bytes, **settings: Any) -> Playbook:
+    """Return a playbook of a server that serves session s-1, and has had these calls."""
+    playbook = open_playbook(no_meta=False, on_change="refuse", **settings)
+    for number in (901, 902):
+        send(playbook, calls % number)
+        playbook.broker.server_said("server", b'{"id":%d,"result":{}}\n' % number)
+    playbook.broker.take_commands()
+    return playbook
+
+
+def list_sent(done: list[Any]) -> list[tuple[str, bytes]]:
+    """Return what the server and the host get."""
+    sent = (commands.SendToServer, commands.SendToHost)
+    return [(type(one).__name__, one.data) for one in done if isinstance(one, sent)]
+
+
+@pytest.mark.parametrize("read_outer", [None, lambda: None, lambda: {"host": "claude"}])
+@pytest.mark.parametrize("rest", RESTS)
+def test_a_call_is_handled_the_same_whether_it_begins_like_the_last_or_not(
+    rest: bytes, read_outer: Any
+) -> None:
+    """A call that begins like the last ones has a shorter way through the broker."""
+    alike = open_used(BEGINNING + b'},"name":"x"}}\n', read_outer=read_outer)
+    unlike = open_used(
+        b'{"method":"tools/call","params":{"_meta":{"session":"s-1"}},"id":%d}\n',
+        read_outer=read_outer,
+    )
+    line = BEGINNING % 7 + rest + b"\n"
+
+    sent = list_sent(send(alike, line))
+
+    assert sent == list_sent(send(unlike, line))
+    assert b"s-2" not in b"".join(data for kind, data in sent if kind == "SendToServer")
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b",'session':'s-2'},\"name\":\"t\"}}",
+        b"}}}{id:12,method:'tools/call'}",
+        b"}}}[{id:12,method:'tools/call'}]",
+    ],
+)
+def test_a_call_that_begins_like_the_last_may_not_name_another_session_or_method(
+    rest: bytes,
+) -> None:
+    playbook = open_used(BEGINNING + b'},"name":"x"}}\n')
+
+    sent = list_sent(send(playbook, BEGINNING % 7 + rest + b"\n"))
+
+    assert [kind for kind, _ in sent] == ["SendToHost"]
+    assert b"-32700" in sent[0][1]
+
+
+def test_a_call_that_comes_in_pieces_is_delivered_once() -> None:
+    line = BEGINNING % 7 + b'},"name":"x"}}\n'
+    whole = list_sent(send(open_used(BEGINNING + b"}}}\n"), line))
+    for cut in range(1, len(line)):
+        playbook = open_used(BEGINNING + b"}}}\n")
+
+        assert send(playbook, line[:cut]) == [], line[:cut]
+        assert list_sent(send(playbook, line[cut:])) == whole, line[:cut]

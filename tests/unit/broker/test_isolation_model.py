@@ -1,6 +1,6 @@
 """A broker with a server for each session keeps its promises in random schedules.
 
-To run more: `python tests/support/isolation_schedules.py --schedules 100000 --seed 1`.
+To run more: MCP_LAUNCH_TEST_EXAMPLES=4000.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from broker_schedules import small_limits
 
 # Each example is ten seeds; a run of the suite takes seconds.
 EXAMPLES = int(os.environ.get("MCP_LAUNCH_TEST_EXAMPLES", "40"))
-PARTS = 4
+PARTS = 2
 
 
 @pytest.mark.timeout(600)

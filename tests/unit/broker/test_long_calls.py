@@ -6,11 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from broker_playbooks import HANDSHAKE, Playbook, open_playbook
+from broker_playbooks import Playbook, open_playbook
 
-from mcp_launch import protocol
 from mcp_launch.broker import commands
-from mcp_launch.broker.waiting import QUEUE_LIMIT
 from mcp_launch.protocol import LONG_LINE
 
 TEXT = b'a \\"b\\" \\\\' * LONG_LINE
@@ -64,12 +62,6 @@ def read_stamp(line: bytes, original: bytes) -> Any:
     return json.loads(line)["params"]["_meta"]["mcp-launch/context"]
 
 
-def kept(playbook: Playbook) -> bytes:
-    """Return what is kept of the only open request."""
-    (ticket,) = playbook.broker.backends["server"].requests.open.values()
-    return ticket.line
-
-
 @pytest.mark.parametrize("arguments", [b'{"text":"%b"}' % TEXT, MANY_VALUES, b'["\\u00e4\xc3"]'])
 @pytest.mark.parametrize("chunk", [LONG_LINE, 1000, 1 << 30])
 def test_a_long_call_arrives_byte_for_byte(arguments: bytes, chunk: int) -> None:
@@ -89,18 +81,6 @@ def test_a_long_call_is_stamped_and_nothing_else_changes(arguments: bytes) -> No
     stamp = read_stamp(send(playbook, line)[0], line)
 
     assert stamp == {"for": "session s-1", "in": "None"}
-
-
-def test_a_long_call_is_answered_to_the_host() -> None:
-    playbook = open_playbook()
-    send(playbook, make_call())
-
-    playbook.play("""
-        >> server: 1 = {}
-        << host: 1 = {}
-    """)
-
-    assert not playbook.broker.backends["server"].requests.open
 
 
 @pytest.mark.parametrize("arguments", [b'{"text":"%b"}' % TEXT, MANY_VALUES])
@@ -134,66 +114,6 @@ def test_a_long_call_that_waits_for_another_server_arrives_whole(arguments: byte
     assert read_stamp(second, later)["for"] == "session s-2"
 
 
-def test_a_long_call_that_waits_for_the_roots_arrives_whole() -> None:
-    playbook = Playbook(on_change="refuse", moves_unannounced=True)
-    playbook.play(HANDSHAKE.rstrip() + "\n<< timer roots host: 0.1")
-    line = make_call()
-
-    assert b"roots/list" in send(playbook, line)[1]
-    playbook.broker.timer("roots host")
-
-    assert take_data(playbook)[0] == line
-
-
-def test_a_long_call_with_a_raw_carriage_return_waits_and_arrives_whole() -> None:
-    """It is not JSON, but most servers read it."""
-    playbook = open_playbook()
-    line = make_call(arguments=b'{"a":"x\ry","text":"%b"}' % TEXT)
-    playbook.broker.server_gone("server", b"", b"")
-
-    assert send(playbook, line)[0] == b""
-    playbook.broker.server_started("server")
-    playbook.broker.server_said("server", b'{"id":"mcp-launch/L/1","result":{}}\n')
-
-    assert take_data(playbook)[0].endswith(b"\n" + line)
-
-
-def test_a_long_call_without_an_id_arrives_whole() -> None:
-    playbook = open_playbook(no_meta=False)
-    line = make_call().replace(b'"id":1,', b"")
-
-    sent, answer = send(playbook, line)
-
-    read_stamp(sent, line)
-    assert answer == b""
-
-
-def test_a_host_that_sends_long_calls_to_no_server_is_paused() -> None:
-    playbook = open_playbook()
-    playbook.broker.server_gone("server", b"", b"")
-    playbook.broker.take_commands()
-    line = make_call(arguments=b'"%b"' % (b"x" * (QUEUE_LIMIT // 2)))
-
-    paused = []
-    for _ in range(3):
-        playbook.broker.host_said("host", line)
-        paused.append(commands.PauseHost("host") in playbook.broker.take_commands())
-
-    assert paused == [False, True, True]
-
-
-def test_a_long_call_that_a_dead_server_has_not_read_goes_whole_to_the_next() -> None:
-    playbook = open_playbook(no_meta=False)
-    line = make_call()
-    sent, _ = send(playbook, line)
-
-    playbook.broker.server_gone("server", sent, b"")
-    again = start_next(playbook)
-
-    read_stamp(again, line)
-    assert kept(playbook) == bytes(protocol.shorten(line))
-
-
 def test_a_long_call_goes_from_one_dead_server_to_the_next() -> None:
     playbook = open_playbook(no_meta=False)
     line = make_call()
@@ -214,99 +134,6 @@ def test_a_long_call_that_a_dead_server_has_begun_to_read_is_answered_with_an_er
     answer = json.loads(take_data(playbook)[1])
     assert answer["id"] == 1
     assert "was not answered" in answer["result"]["content"][0]["text"]
-
-
-def test_an_unread_long_call_of_many_short_values_is_answered_with_an_error() -> None:
-    playbook = open_playbook()
-    line = make_call(arguments=MANY_VALUES)
-    sent, _ = send(playbook, line)
-    assert sent == line
-    assert len(kept(playbook)) < 200
-
-    playbook.broker.server_gone("server", sent, b"")
-    _, answer = take_data(playbook)
-
-    assert json.loads(answer)["id"] == 1
-    assert json.loads(answer)["result"]["isError"]
-
-
-def test_a_long_call_of_many_short_values_and_a_long_string_is_answered_with_an_error() -> None:
-    playbook = open_playbook()
-    line = make_call(arguments=b'{"a":%b,"b":"%b"}' % (MANY_VALUES, TEXT))
-    sent, _ = send(playbook, line)
-    assert sent == line
-    assert len(kept(playbook)) < 200
-
-    playbook.broker.server_gone("server", sent, b"")
-
-    assert json.loads(take_data(playbook)[1])["id"] == 1
-
-
-def test_an_unread_long_call_whose_id_is_in_use_goes_whole_to_the_next_server() -> None:
-    playbook = open_playbook()
-    line = make_call()
-    send(playbook, line)
-    renamed, _ = send(playbook, line)
-    assert json.loads(renamed)["id"] == "mcp-launch/1"
-
-    playbook.broker.server_gone("server", renamed, b"")
-    again = start_next_after_an_answer(playbook)
-
-    assert again == line
-
-
-def start_next_after_an_answer(playbook: Playbook) -> bytes:
-    done = playbook.broker.take_commands()
-    assert sum(isinstance(one, commands.SendToHost) for one in done) == 1
-    playbook.broker.server_started("server")
-    playbook.broker.server_said("server", b'{"id":"mcp-launch/L/1","result":{}}\n')
-    return take_data(playbook)[0].split(b"notifications/initialized")[1].split(b"\n", 1)[1]
-
-
-def test_an_unread_long_request_that_is_not_a_call_is_answered_with_an_error() -> None:
-    playbook = open_playbook()
-    line = b'{"id":1,"method":"resources/read","params":{"uri":"%b"}}\n' % TEXT
-    assert send(playbook, line) == (line, b"")
-    assert len(kept(playbook)) < 200
-
-    playbook.broker.server_gone("server", line, b"")
-
-    assert json.loads(take_data(playbook)[1])["error"]["code"] == protocol.NOT_SERVED
-
-
-def test_a_long_call_that_is_cancelled_reaches_no_other_server() -> None:
-    playbook = open_playbook()
-    sent, _ = send(playbook, make_call())
-    send(playbook, b'{"method":"notifications/cancelled","params":{"requestId":1}}\n')
-
-    playbook.broker.server_gone("server", sent, b"")
-
-    assert start_next(playbook) == b""
-
-
-def test_a_waiting_long_call_that_is_cancelled_reaches_no_server() -> None:
-    playbook = open_playbook()
-    playbook.broker.server_gone("server", b"", b"")
-    send(playbook, make_call())
-
-    send(playbook, b'{"method":"notifications/cancelled","params":{"requestId":1}}\n')
-
-    assert not playbook.broker.backends["server"].queue
-
-
-def test_progress_of_a_long_call_whose_id_is_in_use_reaches_the_host() -> None:
-    playbook = open_playbook()
-    meta = b'"session":"s-1","progressToken":7'
-    line = make_call().replace(b'"session":"s-1"', meta)
-    send(playbook, line)
-    send(playbook, line)
-
-    playbook.play("""
-        >> server: notifications/progress {"progressToken":"mcp-launch/1"}
-        << host: notifications/progress {"progressToken":7}
-        >> server: "mcp-launch/1" = {}
-        << host: 1 = {}
-    """)
 
 
 def test_waiting_long_calls_are_answered_when_there_is_no_server_any_more() -> None:

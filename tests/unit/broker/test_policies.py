@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_launch import protocol
-from mcp_launch.broker.policies import PinnedArguments, ToolPolicy, make_policies
+from mcp_launch.broker.policies import PinnedArguments, ToolPolicy
 from mcp_launch.broker.routing import Call, NotAdmitted, Served, bind_at_start
 from mcp_launch.runtime import resolve_path
 from mcp_launch.values import Found
 
 
 def open_with_tools(**globs: list[str]) -> Playbook:
-    playbook = Playbook(tools=ToolPolicy([globs]), records_calls=True)
+    playbook = Playbook(tools=ToolPolicy(globs), records_calls=True)
     playbook.play(HANDSHAKE)
     return playbook
 
@@ -42,7 +42,7 @@ def test_a_list_is_filtered_on_every_page(globs: dict[str, list[str]], shown: li
     tools = [{"name": name, "inputSchema": {"n": 1.10}} for name in names]
     line = json.dumps({"id": 1, "result": {"tools": tools, "nextCursor": "2"}}).encode() + b"\n"
 
-    filtered = json.loads(ToolPolicy([globs]).filter(line))
+    filtered = json.loads(ToolPolicy(globs).filter(line))
 
     assert [tool["name"] for tool in filtered["result"]["tools"]] == shown
     assert filtered["result"]["nextCursor"] == "2"
@@ -51,7 +51,7 @@ def test_a_list_is_filtered_on_every_page(globs: dict[str, list[str]], shown: li
 def test_a_list_of_which_nothing_is_hidden_keeps_every_byte() -> None:
     line = b'{ "id":1, "result":{"tools": [ {"name":"a"} , {"name":"b","x":1.0} ]}}\n'
 
-    assert ToolPolicy([{"deny": ["c"]}]).filter(line) == line
+    assert ToolPolicy({"deny": ["c"]}).filter(line) == line
 
 
 def test_a_tool_that_is_nested_too_deeply_to_be_read_hides_no_other() -> None:
@@ -59,32 +59,11 @@ def test_a_tool_that_is_nested_too_deeply_to_be_read_hides_no_other() -> None:
     tools = '{"name":"read","inputSchema":%s},{"name":"delete"},{"inputSchema":%s,"name":"drop"}'
     line = ('{"id":1,"result":{"tools":[%s]}}' % (tools % (deep, deep))).encode() + b"\n"
 
-    filtered = ToolPolicy([{"deny": ["d*"]}]).filter(line)
+    filtered = ToolPolicy({"deny": ["d*"]}).filter(line)
 
     assert b'"read"' in filtered
     assert b'"delete"' not in filtered
     assert b'"drop"' not in filtered
-
-
-def test_a_list_within_an_array_is_filtered() -> None:
-    playbook = open_with_tools(deny=["delete_*"])
-    playbook.play("""
-        >> host: 5 tools/list
-        << server: 5 tools/list
-    """)
-    tools = b'{"tools":[{"name":"read_a"},{"name":"delete_a"}]}'
-    line = b'[{"jsonrpc":"2.0","id":5,"result":%b}]\n' % tools
-    playbook.broker.server_said("server", line)
-
-    sent = b"".join(one.data for one in playbook.broker.take_commands() if hasattr(one, "data"))
-    assert b"read_a" in sent
-    assert b"delete_a" not in sent
-
-
-def test_each_file_has_to_allow_a_tool() -> None:
-    policy = ToolPolicy([{"allow": ["read_*"]}, {"deny": ["*_b"]}])
-
-    assert [name for name in ("read_a", "read_b", "x") if policy.allows(name)] == ["read_a"]
 
 
 def test_a_hidden_tool_is_neither_listed_nor_called() -> None:
@@ -172,30 +151,11 @@ def test_repeated_members_are_refused_after_calls_that_match_a_pattern() -> None
 
 @pytest.mark.parametrize("name", ["delete_a\n", " delete_a", "delete_\0a", "delete\u200b_a"])
 def test_a_name_that_some_servers_trim_is_still_hidden(name: str) -> None:
-    assert not ToolPolicy([{"deny": ["delete_a"]}]).allows(name)
-
-
-def test_a_hidden_tool_in_a_batch_is_refused() -> None:
-    playbook = open_with_tools(deny=["delete_*"])
-    batch = [
-        {"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "delete_a"}},
-    ]
-
-    playbook.broker.host_said("host", json.dumps(batch).encode() + b"\n")
-    playbook.broker.server_said(
-        "server", b'{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"delete_a"}]}}\n'
-    )
-
-    sent = "".join(playbook.take())
-    assert "the tool delete_a of srv is hidden" in sent
-    assert '"tools":[]' in sent
+    assert not ToolPolicy({"deny": ["delete_a"]}).allows(name)
 
 
 def test_a_hidden_tool_does_not_start_a_server() -> None:
-    playbook = Playbook(
-        is_started=False, starts_when_called=True, tools=ToolPolicy([{"allow": []}])
-    )
+    playbook = Playbook(is_started=False, starts_when_called=True, tools=ToolPolicy({"allow": []}))
 
     playbook.play("""
         >> host: 1 tools/call {"name":"a"}
@@ -242,7 +202,7 @@ def review(  # noqa: PLR0913  # each named at the call
     return json.loads(reviewed)["params"].get("arguments"), call.changed
 
 
-INSIDE = {"cwd": {"inside": "project_root", "default": "project_root"}}
+INSIDE = {"cwd": {"inside": "project_root"}}
 
 
 @pytest.mark.parametrize("path", ["{project}", "{project}/src", "{project}/in/../new"])
@@ -392,10 +352,10 @@ def test_a_path_that_cannot_be_checked_is_refused(arguments: str, project: Path)
 
 
 @pytest.mark.parametrize("value", ["null", DEEP, '{"a":1}'])
-def test_an_argument_is_removed_whatever_it_is(value: str, project: Path) -> None:
-    got = review_text(f'{{"config":{value},"n":1.10}}', {"config": {"remove": True}}, project)
+def test_an_argument_is_set_whatever_it_was(value: str, project: Path) -> None:
+    got = review_text(f'{{"config":{value},"n":1.10}}', {"config": {"value": "safe"}}, project)
 
-    assert got.endswith(b'"arguments":{"n":1.10}}}\n')
+    assert got.endswith(b'"arguments":{"config":"safe","n":1.10}}}\n')
 
 
 def test_a_null_stays_where_a_path_may_be_left_out(project: Path) -> None:
@@ -412,9 +372,9 @@ def test_a_refusal_names_both_paths_but_the_record_only_ours(project: Path) -> N
     assert "other" not in refused.recorded
 
 
-@pytest.mark.parametrize("given", [None, {}, {"cwd": None}])
-def test_a_missing_path_is_the_default(given: Any, project: Path) -> None:
-    assert review(given, INSIDE, project) == ({"cwd": str(project)}, ("cwd",))
+@pytest.mark.parametrize("given", [{}, {"cwd": None}])
+def test_a_path_may_be_missing(given: Any, project: Path) -> None:
+    assert review(given, INSIDE, project) == (given, ())
 
 
 @pytest.mark.parametrize("given", [1, True, {"a": 1}, ["src", ".."], ["src", 1]])
@@ -424,13 +384,12 @@ def test_what_is_not_a_path_inside_is_refused(given: Any, project: Path) -> None
     assert isinstance(refused, NotAdmitted)
 
 
-def test_a_value_is_set_and_another_is_removed(project: Path) -> None:
-    pins = {"mode": {"value": "safe"}, "config": {"remove": True}}
+@pytest.mark.parametrize("given", [None, {}, {"n": 1, "mode": "wild"}])
+def test_a_value_is_set_and_all_else_stays(given: Any, project: Path) -> None:
+    got, changed = review(given, {"mode": {"value": "safe"}}, project)
 
-    got, changed = review({"config": {"a": 1}, "n": 1, "mode": "wild"}, pins, project)
-
-    assert got == {"n": 1, "mode": "safe"}
-    assert sorted(changed) == ["config", "mode"]
+    assert got == {**(given or {}), "mode": "safe"}
+    assert changed == ("mode",)
 
 
 def test_a_value_that_is_right_is_not_changed(project: Path) -> None:
@@ -448,47 +407,6 @@ def test_a_tool_has_its_pins_however_its_name_is_written(name: str, project: Pat
     pins = {"t": {"mode": {"value": "safe"}}}
 
     assert review({"mode": "wild"}, {}, project, tools=pins, tool=name)[0] == {"mode": "safe"}
-
-
-SAFE = {"mode": {"value": "safe"}}
-WILD = {"mode": {"value": "wild"}}
-STAY = {"cwd": {"inside": "project_root", "default": "project_root"}}
-ELSEWHERE = {"cwd": {"inside": "/etc", "default": "/etc"}}
-
-
-@pytest.mark.parametrize("given", [None, {}, {"x": "y"}])
-@pytest.mark.parametrize(
-    ("users", "projects", "got"),
-    [
-        (SAFE, {"more": {"value": 1}}, {"mode": "safe", "more": 1}),
-        (SAFE, WILD, {"mode": "safe"}),
-        (SAFE, {"mode": {"remove": True}}, {"mode": "safe"}),
-        ({"mode": {"remove": True}}, WILD, {}),
-        (STAY, ELSEWHERE, None),
-        (STAY, {"cwd": {"value": "/etc"}}, None),
-        (STAY, {"cwd": {"remove": True}}, {"cwd": "project"}),
-    ],
-)
-def test_the_file_of_a_project_undoes_nothing_that_the_user_demands(
-    given: Any, users: Any, projects: Any, got: Any, project: Path
-) -> None:
-    layers = [{"tools": None, "arguments": pins, "arguments_of": {}} for pins in (users, projects)]
-    _, policies = make_policies(layers, "srv", "/home/me", resolve_path)
-    line = json.dumps(
-        {"id": 1, "method": "tools/call", "params": {"name": "t", "arguments": given}}
-    ).encode()
-    call = make_call(line + b"\n", project)
-    for policy in policies:
-        reviewed = policy.review(call)
-        if isinstance(reviewed, NotAdmitted):
-            assert got is None
-            return
-        call.line = reviewed
-
-    assert got is not None
-    expected = {name: str(project) if value == "project" else value for name, value in got.items()}
-    sent = json.loads(call.line)["params"]["arguments"]
-    assert (sent or {}) == {**(given or {}), **expected}
 
 
 def test_an_argument_in_other_letters_is_refused(project: Path) -> None:

@@ -31,13 +31,6 @@ def open_idle(script: str = "", **settings: object) -> Playbook:
     return open_absent(IDLE + script, rests_after=60.0, **settings)
 
 
-def test_a_server_rests_when_nobody_has_called_it() -> None:
-    open_idle(ENDED).play("""
-        >> exited server 143
-        >> gone server
-    """)
-
-
 def test_the_next_call_starts_it_again_and_the_host_does_not_notice() -> None:
     open_idle(ENDED).play(f"""
         >> gone server
@@ -123,21 +116,6 @@ def test_a_server_never_rests_while_anything_is_open(script: str, *, rest_anyway
     open_idle(script, rest_anyway=rest_anyway).play(AWAKE)
 
 
-def test_a_finished_task_does_not_keep_it_awake() -> None:
-    open_idle(f"""
-        >> host: 3 tools/call {{"name":"x"}}
-        << server: 3 tools/call {{"name":"x"}}
-        >> server: 3 = {{"task":{{"taskId":"t","status":"working"}}}}
-        << host: 3 = {{"task":{{"taskId":"t","status":"working"}}}}
-        >> host: 4 tasks/result {{"taskId":"t"}}
-        << server: 4 tasks/result {{"taskId":"t"}}
-        >> server: 4 = {{}}
-        << host: 4 = {{}}
-        >> after 60
-        {ENDED}
-    """)
-
-
 def test_a_sign_of_state_keeps_it_awake_and_is_logged_once() -> None:
     playbook = open_idle(AWAKE, find_state=lambda _: "it has a child process, chrome (pid 7)")
     playbook.play(f">> after 60\n{AWAKE}")
@@ -172,15 +150,6 @@ def test_a_server_that_was_never_called_rests_whatever_it_shows() -> None:
         << server: notifications/initialized
         >> after 60
         {ENDED}
-    """)
-
-
-def test_a_server_does_not_rest_before_its_host_has_said_anything() -> None:
-    Playbook(rests_after=60.0).play(f"""
-        >> started server
-        << timer rest server: 60
-        >> after 60
-        {AWAKE}
     """)
 
 
@@ -224,41 +193,3 @@ def test_the_end_of_the_host_ends_a_launch_whose_server_rests(event: str, code: 
         playbook.play_event(each)
 
     assert playbook.take()[-1] == f"finish {code}"
-
-
-def test_a_host_that_leaves_while_the_server_is_ended_waits_for_it() -> None:
-    open_idle(ENDED).play("""
-        >> host closed host
-        << remember 2 answers
-        << timer grace: 2
-        >> exited server 143
-        >> gone server
-        << finish 0
-    """)
-
-
-def test_without_the_option_no_server_rests() -> None:
-    playbook = open_absent(GREETED + CALLED)
-
-    assert "rest server" not in playbook.timers
-
-
-def test_a_prompt_is_a_use_so_that_signs_of_state_count() -> None:
-    playbook = Playbook(rests_after=60.0, find_state=lambda _: "it has a child")
-    playbook.play("""
-        >> started server
-        << timer rest server: 60
-        >> host: 0 initialize
-        << server: 0 initialize
-        >> server: 0 = {}
-        << host: 0 = {}
-        >> host: 1 prompts/get {"name":"p"}
-        << server: 1 prompts/get {"name":"p"}
-        >> server: 1 = {}
-        << host: 1 = {}
-        >> after 60
-        >> timer rest server
-        << timer rest server: 60
-    """)
-
-    assert playbook.notes[-1] == "the server does not rest: it has a child, so it may keep state"

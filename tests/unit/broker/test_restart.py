@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from broker_playbooks import Playbook, open_playbook
 
-from mcp_launch.broker.commands import WriteLease
-from mcp_launch.broker.replacement import DEATHS_LIMIT, WAIT_LIMIT
+from mcp_launch.broker.replacement import WAIT_LIMIT
 
 RESTART = """
     >> restart requested
@@ -29,14 +28,6 @@ READY = """
 
 def count_requests(playbook: Playbook) -> int:
     return playbook.broker.backends["server"].restart_requests
-
-
-def test_an_idle_server_is_replaced_at_once() -> None:
-    playbook = open_playbook()
-    playbook.play(RESTART + NEXT.format(1) + READY.format(1))
-
-    assert count_requests(playbook) == 1
-    assert "restarted on request" in playbook.notes
 
 
 def test_open_requests_are_answered_first_and_new_ones_wait_for_the_next_server() -> None:
@@ -148,48 +139,6 @@ def test_if_the_next_server_fails_the_launch_goes_on_and_the_next_request_tries_
     assert count_requests(playbook) == 2
 
 
-def test_a_host_is_notified_if_the_next_server_has_other_tools() -> None:
-    playbook = open_playbook()
-    playbook.play("""
-        >> host: 1 tools/list
-        << server: 1 tools/list
-        >> server: 1 = {"tools":[{"name":"x"}]}
-        << host: 1 = {"tools":[{"name":"x"}]}
-    """)
-    playbook.play(RESTART + NEXT.format(1))
-    playbook.play("""
-        >> server: "mcp-launch/L/1" = {"capabilities":{"tools":{"listChanged":true}}}
-        << server: notifications/initialized
-        << server: "mcp-launch/L/2" tools/list
-        >> server: "mcp-launch/L/2" = {"tools":[{"name":"y"}]}
-        << host: notifications/tools/list_changed
-    """)
-
-
-def test_nothing_is_started_where_no_server_runs() -> None:
-    playbook = open_playbook(starts_when_called=True)
-    playbook.play("""
-        >> exited server 1
-        >> gone server
-        >> restart requested
-    """)
-
-    assert playbook.broker.backends["server"].state == "absent"
-    assert count_requests(playbook) == 1
-
-
-def test_a_request_is_no_death_and_makes_good_for_earlier_ones() -> None:
-    playbook = open_playbook()
-    number = 0
-    for _ in range(2):
-        for _ in range(DEATHS_LIMIT):
-            number += 1
-            playbook.play(">> exited server 1")
-            playbook.play(NEXT.format(number).replace("120", "30") + READY.format(number))
-        number += 1
-        playbook.play(RESTART + NEXT.format(number) + READY.format(number))
-
-
 @pytest.mark.parametrize("event", ["host closed host", "host lost now", "reader lost host"])
 def test_no_server_is_replaced_for_a_host_that_is_leaving(event: str) -> None:
     playbook = open_playbook()
@@ -197,11 +146,3 @@ def test_no_server_is_replaced_for_a_host_that_is_leaving(event: str) -> None:
     playbook.take()
 
     playbook.play(">> restart requested")
-
-
-def test_the_lease_is_written_at_once_when_a_request_is_done() -> None:
-    playbook = open_playbook(starts_when_called=True)
-    playbook.play(">> exited server 1\n>> gone server")
-    playbook.play_event("restart requested")
-
-    assert WriteLease(is_urgent=True) in playbook.broker.take_commands()

@@ -1,159 +1,183 @@
-"""Which session a call belongs to, and what to do with it: the table, row by row."""
+"""Which session a call belongs to, and what to do with it: every combination, row by row."""
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from typing import TYPE_CHECKING
 
 import pytest
 from fakes import make_context
 
-from mcp_launch.broker import routing
-from mcp_launch.broker.routing import Binding, Rule, Served
+from mcp_launch.broker.routing import Binding, Rule, Served, bind_by_call, route, route_place
 from mcp_launch.launch.plan import IdentityInEnvironment, Plan
 from mcp_launch.values import Found
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mcp_launch.hosts import Carries, State
 
-ONE_THREAD: Carries = "one thread"
-ONE_AT_A_TIME: Carries = "one session at a time"
-MANY: Carries = "many sessions"
-ALL: list[Carries] = [ONE_THREAD, ONE_AT_A_TIME, MANY]
-NOT_CONFIRMED: list[State] = ["unbound", "tentative"]
 
-CLAIMED = Binding("confirmed", "s-new", "t-new", "the call")
-
-
-def bound(state: State, session: str | None = "s-old", thread: str | None = "t-old") -> Binding:
-    return Binding(state, session, thread, "evidence")
+def read_table(text: str, first_column: str) -> list[list[str]]:
+    """Return the cells of the table whose header begins with this column, row by row."""
+    lines = inspect.cleandoc(text).splitlines()
+    start = next(at for at, line in enumerate(lines) if line.startswith(f"| {first_column} |"))
+    table = itertools.takewhile(lambda line: line.startswith("|"), lines[start + 2 :])
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
 
 
-def held(kind: str) -> IdentityInEnvironment:
-    """Return what an environment holds: nothing, the right values, or wrong ones."""
-    values = IdentityInEnvironment()
-    if kind == "right":
-        values.add("thread", "t-new", is_requested=True)
-        values.add("session", "s-new", is_requested=False)
-    elif kind != "nothing":
-        values.add("thread", "t-old", is_requested=kind == "requested")
-        values.add("session", "s-old", is_requested=kind == "requested")
-    return values
+STATES: list[State] = ["unbound", "tentative", "confirmed"]
+CARRIES: list[Carries] = ["one thread", "one session at a time", "many sessions"]
+WRONG = ["nothing", "default", "requested"]
+ON_CHANGE = ["auto", "follow", "restart", "refuse", "isolate"]
 
 
-class Server:
-    """A server that may get a request."""
+class Case:
+    """One combination of everything that routing depends on."""
 
-    def __init__(self, before: Binding, environment: str, *, was_never_called: bool) -> None:
-        plan = Plan(["srv"], Found("/work/app", "inherited"), {})
-        plan.held = held(environment)
-        self.served = self.to_serve = Served(make_context(), before, plan)
-        self.is_ready = True
+    def __init__(  # noqa: PLR0913  # the columns
+        self,
+        state: State,
+        carries: Carries,
+        wrong: str,
+        on_change: str,
+        *,
+        is_same: bool,
+        was_never_called: bool,
+    ) -> None:
+        self.state = state
+        self.carries = carries
+        self.wrong = wrong
+        self.on_change = on_change
+        self.is_same = is_same
         self.was_never_called = was_never_called
         self.is_sessions_own = False
-
-
-def judge(
-    before: Binding,
-    carries: Carries,
-    environment: str,
-    *,
-    was_never_called: bool,
-    on_change: str = "auto",
-) -> str:
-    server = Server(before, environment, was_never_called=was_never_called)
-    action, chosen = routing.route(CLAIMED, [server], Rule(carries, on_change))
-    assert chosen is server
-    return action
-
-
-@pytest.mark.parametrize("on_change", ["auto", "follow", "restart", "refuse"])
-@pytest.mark.parametrize("carries", ALL)
-@pytest.mark.parametrize("state", NOT_CONFIRMED)
-def test_before_the_first_call_only_a_wrong_environment_requires_another_server(
-    state: State, carries: Carries, on_change: str
-) -> None:
-    for environment, action in [
-        ("nothing", "deliver"),
-        ("right", "deliver"),
-        ("default", "restart"),
-        ("requested", "restart"),
-    ]:
-        verdict = judge(
-            bound(state), carries, environment, was_never_called=True, on_change=on_change
+        plan = Plan(["srv"], Found("/work/app", "inherited"), {})
+        plan.held = IdentityInEnvironment()
+        if wrong != "nothing":
+            plan.held.add("session", "s-wrong", is_requested=wrong == "requested")
+        which = "same" if is_same else "other"
+        self.is_ready = True
+        self.served = self.to_serve = Served(
+            make_context(), Binding(state, f"s-{which}", f"t-{which}", "evidence"), plan
         )
-        assert verdict == action, environment
+
+    def route(self) -> str:
+        claimed = Binding("confirmed", "s-same", "t-same", "the call")
+        return route(claimed, [self], Rule(self.carries, self.on_change))[0]
+
+    @property
+    def kind(self) -> str:
+        is_settled = self.on_change != "auto"
+        if self.was_never_called and not (self.state == "confirmed" and is_settled):
+            return "unclaimed"
+        is_mine = self.state != "confirmed" or self.is_same
+        return "the caller's, or not confirmed" if is_mine else "another caller's"
+
+    def __str__(self) -> str:
+        return str({name: value for name, value in vars(self).items() if name != "served"})
 
 
-@pytest.mark.parametrize("carries", ALL)
-@pytest.mark.parametrize("environment", ["nothing", "right", "default"])
-def test_a_changed_session_is_followed_unless_its_variable_was_asked_for(
-    carries: Carries, environment: str
-) -> None:
-    action = judge(bound("confirmed"), carries, environment, was_never_called=False)
-    assert action == "deliver"
-
-
-@pytest.mark.parametrize(
-    ("carries", "action"), [(ONE_THREAD, "open"), (ONE_AT_A_TIME, "restart"), (MANY, "open")]
-)
-def test_a_session_whose_variable_was_asked_for_gets_a_server_with_the_right_one(
-    carries: Carries, action: str
-) -> None:
-    assert judge(bound("confirmed"), carries, "requested", was_never_called=False) == action
-
-
-@pytest.mark.parametrize(
-    ("on_change", "action"),
-    [("follow", "deliver"), ("restart", "restart"), ("refuse", "refuse"), ("isolate", "open")],
-)
-def test_on_change_decides_about_a_call_of_another_session(on_change: str, action: str) -> None:
-    for carries, environment in itertools.product(ALL, ["nothing", "default", "requested"]):
-        before = bound("confirmed")
-        verdict = judge(before, carries, environment, was_never_called=False, on_change=on_change)
-        assert verdict == action
-
-
-@pytest.mark.parametrize("on_change", ["auto", "follow", "restart", "refuse"])
-@pytest.mark.parametrize("carries", ALL)
-def test_a_call_of_the_same_session_is_delivered(carries: Carries, on_change: str) -> None:
-    for environment in ("nothing", "right"):
-        same = bound("confirmed", "s-new", "t-new")
-        assert (
-            judge(same, carries, environment, was_never_called=False, on_change=on_change)
-            == "deliver"
+def list_cases() -> Iterator[Case]:
+    booleans = itertools.product([True, False], repeat=2)
+    columns = itertools.product(STATES, CARRIES, WRONG, ON_CHANGE, booleans)
+    for state, carries, wrong, on_change, (is_same, was_never_called) in columns:
+        yield Case(
+            state,
+            carries,
+            wrong,
+            on_change,
+            is_same=is_same,
+            was_never_called=was_never_called,
         )
 
 
-@pytest.mark.parametrize("carries", ALL)
-def test_a_replacement_server_has_no_state_to_lose_before_its_first_call(carries: Carries) -> None:
-    for environment, action in [("nothing", "deliver"), ("default", "restart")]:
-        assert judge(bound("confirmed"), carries, environment, was_never_called=True) == action
-        refused = judge(
-            bound("confirmed"), carries, environment, was_never_called=True, on_change="refuse"
+CARRIED: dict[str, set[str]] = {
+    "any": set(CARRIES),
+    "one session at a time": {"one session at a time"},
+    "threads, or many sessions": {"one thread", "many sessions"},
+}
+WRONGS = {
+    "any": set(WRONG),
+    "nothing": {"nothing"},
+    "anything": {"default", "requested"},
+    "nothing, or a default variable": {"nothing", "default"},
+    "a requested variable": {"requested"},
+}
+
+
+def choose_action(case: Case, on_change: str, action: str) -> str:
+    """Return what a row of the docstring says; nothing if the row does not match this case."""
+    choices = on_change.split(" · ")
+    actions = action.split(" · ")
+    if on_change == "any":
+        return action
+    if case.on_change not in choices:
+        return ""
+    return actions[choices.index(case.on_change)]
+
+
+def test_every_request_is_routed_as_exactly_one_row_of_the_table_says() -> None:
+    rows = read_table(str(route.__doc__), "the server is")
+    used = set()
+    for case in list_cases():
+        said = [
+            (number, action)
+            for number, (kind, carries, wrong, on_change, cell) in enumerate(rows)
+            if kind == case.kind
+            and case.carries in CARRIED[carries]
+            and case.wrong in WRONGS[wrong]
+            and (action := choose_action(case, on_change, cell))
+        ]
+        assert [action for _, action in said] == [case.route()], case
+        used.add(said[0][0])
+    assert used == set(range(len(rows))), "a row matches no request"
+
+
+def test_of_several_servers_the_callers_own_gets_the_request_then_an_unclaimed_one() -> None:
+    kinds: list[tuple[State, bool, bool]] = [
+        ("confirmed", True, False),
+        ("confirmed", False, False),
+        ("unbound", False, True),
+    ]
+    own, other, unclaimed = (
+        Case(
+            state,
+            "many sessions",
+            "nothing",
+            "isolate",
+            is_same=is_same,
+            was_never_called=was_never_called,
         )
-        assert refused == "refuse"
+        for state, is_same, was_never_called in kinds
+    )
+    claimed, rule = (
+        Binding("confirmed", "s-same", "t-same", ""),
+        Rule("many sessions", "isolate"),
+    )
+
+    assert route(claimed, [other, unclaimed, own], rule) == ("deliver", own)
+    assert route(claimed, [other, unclaimed], rule) == ("deliver", unclaimed)
+    assert route(claimed, [other], rule) == ("open", other)
 
 
 def test_another_session_of_the_same_thread_is_not_a_misdelivery() -> None:
-    before = bound("confirmed", "s-old", "t-new")
+    case = Case("confirmed", "one thread", "nothing", "auto", is_same=False, was_never_called=False)
+    case.served.bound.thread = "t-same"
 
-    assert judge(before, ONE_THREAD, "nothing", was_never_called=False) == "deliver"
-
-
-@pytest.mark.parametrize("carries", ALL)
-def test_calls_that_name_no_caller_do_not_bind(carries: Carries) -> None:
-    """A server that was called keeps its state, unless an identity variable was requested."""
-    for environment, action in [("default", "deliver"), ("requested", "restart")]:
-        verdict = judge(bound("tentative"), carries, environment, was_never_called=False)
-        assert verdict == action
+    assert case.route() == "deliver"
 
 
 def test_a_call_that_names_only_its_thread_keeps_the_session() -> None:
-    claimed = routing.bind_by_call(bound("tentative"), (None, "t-old", None), "the call")
+    claimed = bind_by_call(
+        Binding("tentative", "s-old", "t-old", ""), (None, "t-old", None), "the call"
+    )
     assert (claimed.state, claimed.session, claimed.thread) == ("confirmed", "s-old", "t-old")
 
-    claimed = routing.bind_by_call(bound("tentative"), (None, "t-new", None), "the call")
+    claimed = bind_by_call(
+        Binding("tentative", "s-old", "t-old", ""), (None, "t-new", None), "the call"
+    )
     assert (claimed.state, claimed.session, claimed.thread) == ("confirmed", None, "t-new")
 
 
@@ -162,10 +186,10 @@ def test_a_call_that_names_only_its_thread_keeps_the_session() -> None:
     [("auto", "deliver"), ("follow", "deliver"), ("restart", "restart"), ("refuse", "refuse")],
 )
 def test_on_change_decides_about_a_call_from_another_directory(on_change: str, action: str) -> None:
-    for carries in ALL:
+    for carries in CARRIES:
         rule = Rule(carries, on_change)
-        assert routing.route_place(is_elsewhere=True, rule=rule) == action
-        assert routing.route_place(is_elsewhere=False, rule=rule) == "deliver"
+        assert route_place(is_elsewhere=True, rule=rule) == action
+        assert route_place(is_elsewhere=False, rule=rule) == "deliver"
 
 
 @pytest.mark.parametrize(
@@ -175,19 +199,7 @@ def test_on_change_decides_about_a_call_from_another_directory(on_change: str, a
 def test_a_server_in_its_hosts_directory_is_replaced_by_one_in_the_sessions(
     on_change: str, action: str
 ) -> None:
-    rule = Rule(ONE_AT_A_TIME, on_change, is_host_directory=True)
+    rule = Rule("one session at a time", on_change, is_host_directory=True)
 
-    assert routing.route_place(is_elsewhere=True, rule=rule) == action
-    assert routing.route_place(is_elsewhere=False, rule=rule) == "deliver"
-
-
-@pytest.mark.parametrize(
-    ("binding", "text"),
-    [
-        (Binding("confirmed", "s", "t", ""), "thread t"),
-        (Binding("confirmed", "s", None, ""), "session s"),
-        (Binding("unbound", None, None, ""), "an unknown session"),
-    ],
-)
-def test_a_binding_can_be_described(binding: Binding, text: str) -> None:
-    assert str(binding) == text
+    assert route_place(is_elsewhere=True, rule=rule) == action
+    assert route_place(is_elsewhere=False, rule=rule) == "deliver"

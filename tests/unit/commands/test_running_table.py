@@ -19,7 +19,7 @@ from screens import open_screen
 
 from mcp_launch.commands import running_table
 from mcp_launch.commands.status_line import sum_up
-from mcp_launch.machine import census_filter
+from mcp_launch.machine import running
 from mcp_launch.machine.process_snapshot import ConnectedClient, RecentCalls
 
 if TYPE_CHECKING:
@@ -207,11 +207,11 @@ def test_a_prompt_gets_the_sum_of_everything(census: Census) -> None:
 def test_names_choose_servers_hosts_and_sessions(
     names: list[str], hosts: list[str], left: list[int], census: Census
 ) -> None:
-    chosen = census_filter.select(census, names, hosts)
+    chosen = running.select(census, names, hosts)
 
     servers = [server for host in chosen.hosts for server in host.servers]
     assert [server.pid for server in (*servers, *chosen.ownerless)] == left
-    assert census_filter.is_empty(chosen) is not bool(left)
+    assert running.is_empty(chosen) is not bool(left)
 
 
 def test_where_processes_cannot_be_seen_nothing_is_said_to_be_missing() -> None:
@@ -238,7 +238,7 @@ def test_calls_per_minute_and_failures_are_shown_while_there_are_some() -> None:
     assert files.endswith("12    12    1s  running, 2 failed calls")
     assert docs.endswith("0     0     -  running, 1 failed call")
     assert other.endswith("-     -     -  running")
-    hint = "mcp-launch calls --failed --since 1h --server files"
+    hint = "mcp-launch calls --failed --since 1h files"
     assert any(line.endswith(hint) for line in show(census, None, is_verbose=True))
 
 

@@ -15,7 +15,6 @@ from mcp_launch.config_files.host_config import ANY_HOST, File, HostConfig
 from mcp_launch.config_files.planned_changes import Wish, look
 from mcp_launch.config_files.wrap import Shape
 from mcp_launch.documents.document import Document
-from mcp_launch.errors import UsageError
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import options
 
@@ -225,22 +224,3 @@ def test_any_name_is_given_as_it_is_or_not_at_all(name: str) -> None:
 
     assert given.get("--server", [name]) == [name]
     assert rest == ["x"]
-
-
-WRONG = {
-    "no option": (["safe"], "safe is not an option of run"),
-    "a command": ([*SAFE, "--", "npx"], "npx is not an option of run"),
-    "a slip": (["--pas-env", "safe"], "unknown option --pas-env"),
-    "a value that is none": (["--on-change", "x"], "--on-change (or MCP_LAUNCH_ON_CHANGE) does"),
-    "a source that is none": (["--env", "A=x"], "asks for a source that does not exist"),
-    "no value": (["--cwd"], "--cwd needs a value"),
-    "a name": (["--server", "x"], "wrap writes --server itself"),
-}
-
-
-@pytest.mark.parametrize(("words", "problem"), WRONG.values(), ids=list(WRONG))
-def test_what_is_no_option_of_run_is_not_written(words: list[str], problem: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        run_options.check(words)
-
-    assert problem in refused.value.problem

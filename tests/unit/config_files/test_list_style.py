@@ -35,9 +35,9 @@ STYLES: dict[str, tuple[Kind, str, str]] = {
         '[mcp_servers.a]\ncommand="x"\n',
         f'\nargs=[{OWN}, "x"]\n',
     ),
-    "TOML with a tight list elsewhere": (
+    "TOML with a tight list of another server": (
         "toml",
-        'other = ["1","2"]\n[mcp_servers.a]\ncommand = "x"\n',
+        '[mcp_servers.b]\ncommand = ["1","2"]\n[mcp_servers.a]\ncommand = "x"\n',
         f'\nargs = [{TIGHT},"x"]\n',
     ),
     "a tight list": (

@@ -105,6 +105,14 @@ STRANGE = {
     "args with a number": ("json", '{"mcpServers": {"a": {"command": "x", "args": ["y", 5]}}}'),
     "no command": ("json", '{"mcpServers": {"a": {"args": ["y"]}}}'),
     "an escaped key": ("json", '{"mcpServers": {"a": {"\\u0063ommand": "x"}}}'),
+    "an entry that is another's": (
+        "yaml",
+        "extensions:\n  a: &o\n    type: stdio\n    cmd: x\n    args: [y]\n  b: *o\n",
+    ),
+    "variables that are another's": (
+        "yaml",
+        "extensions:\n  a: {cmd: x, args: [], envs: &e {A: b}}\n  b: {cmd: y, envs: *e}\n",
+    ),
     "an alias": ("yaml", "extensions:\n  a: {cmd: x, args: &A [y]}\n  b: {cmd: z, args: *A}\n"),
     "a comma in a plain word": ("yaml", "extensions:\n  a: {type: stdio}\n  b:\n    cmd: p,q\n"),
     "a text in lines": ("yaml", "extensions:\n  a:\n    cmd: |-\n      x\n    args: [y]\n"),

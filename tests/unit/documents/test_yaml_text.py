@@ -24,8 +24,7 @@ def test_what_stands_in_a_spot_is_the_part_that_it_is_of(value: object, is_flow:
     read, spots = yaml_text.read(text)
 
     assert read == value
-    assert spots[0].path == ()
-    for spot in spots:
+    for spot in spots.values():
         part: object = value
         for step in spot.path:
             assert isinstance(part, dict | list)
@@ -39,7 +38,7 @@ def test_a_key_is_found_where_it_is_written() -> None:
 
     _, spots = yaml_text.read(text)
 
-    assert {spot.path: text[slice(*spot.key)] for spot in spots if spot.path} == {
+    assert {spot.path: text[slice(*spot.key)] for spot in spots.values() if spot.path} == {
         ("extensions",): "extensions",
         ("extensions", "docs"): "docs",
         ("extensions", "docs", "cmd"): "cmd",
@@ -50,11 +49,11 @@ def test_a_part_that_stands_once_and_is_meant_twice_has_one_spot() -> None:
     value, spots = yaml_text.read("a: &it {b: c}\nd: *it\n")
 
     assert value == {"a": {"b": "c"}, "d": {"b": "c"}}
-    assert [spot.path for spot in spots] == [(), ("a",), ("a", "b")]
+    assert list(spots) == [(), ("a",), ("a", "b")]
 
 
 def test_an_empty_text_has_no_parts() -> None:
-    assert yaml_text.read("# nothing\n") == (None, [])
+    assert yaml_text.read("# nothing\n") == (None, {})
 
 
 @pytest.mark.parametrize(
@@ -67,3 +66,17 @@ def test_a_text_that_is_not_yaml_is_refused_at_its_place(text: str, offset: int)
         yaml_text.read(text)
 
     assert refused.value.offset == offset
+
+
+BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
+    f"{name}: &{name} [{','.join([f'*{before}'] * 10)}]\n"
+    for name, before in zip("bcdefgh", "abcdefg", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    "text", [BOMB, "a: &a {self: *a}\n"], ids=["parts of parts of parts", "a part of itself"]
+)
+def test_a_text_whose_aliases_have_no_end_is_refused(text: str) -> None:
+    with pytest.raises(positions.Unreadable, match="its aliases stand for too much text"):
+        yaml_text.read(text)

@@ -212,9 +212,7 @@ FACTS = make_context(
 # --env, the value the server gets
 SOURCES = {
     "thread": "t-1",
-    "thread_id": "t-1",
     "session": "s-1",
-    "session_id": "s-1",
     "project_root": "/work/app",
     "cwd": "/work/app",
     "host": "codex",

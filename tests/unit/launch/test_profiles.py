@@ -1,4 +1,4 @@
-"""Profiles: what their files may say, and what follows from them."""
+"""Profiles: what the user's file may say, and what follows from it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from mcp_launch import hosts
 from mcp_launch.errors import ProfileRefused, SourceMissing, UsageError
 from mcp_launch.launch import environment, plan, profile, profile_file
 from mcp_launch.launch.plan import Dotenv
+from mcp_launch.launch.profile_tables import Table
 from mcp_launch.values import Found
 
 if TYPE_CHECKING:
@@ -32,213 +33,219 @@ def write(path: Path, text: str) -> None:
     path.chmod(0o600)
 
 
-BROKEN = {
-    "no TOML": (
-        "[servers.a]\ncommand = npx\n",
-        "2:11: not valid TOML",
-        "strings need quotes",
-    ),
-    "no end": (
-        '[servers.a]\ncommand = "npx',
-        "2:15: not valid TOML",
-        "strings need quotes",
-    ),
+REFUSED = {
+    "no TOML": ("command = npx\n", "2:11: not valid TOML", "strings need quotes"),
+    "no end": ('command = "npx', "2:15: not valid TOML", "strings need quotes"),
     "a key that is a table, too": (
-        '[servers.a]\ntools = { deny = ["x"] }\n[servers.a.tools.y.arguments]\n',
+        'tools = { deny = ["x"] }\n[servers.a.tools.y.arguments]\n',
         "3:29: not valid TOML",
         "write it once",
     ),
     "no TOML 1.1 either": (
-        '[servers.a]\nenv = {\n  A = "b", # c\n}\ncommand = npx\n',
+        'env = {\n  A = "b", # c\n}\ncommand = npx\n',
         "5:11: not valid TOML: Unexpected character: 'n'",
         "strings need quotes",
     ),
     "a number for a text, in TOML 1.1": (
-        '[servers.a]\nenv = {\n  A = "b", # c\n  B = 1,\n}\n',
+        'env = {\n  A = "b", # c\n  B = 1,\n}\n',
         "4:3: `B` must be a string",
         "quotes",
     ),
-    "a strange table": ("[server.a]\n", "1:1: unknown key `server`", "did you mean servers?"),
-    "servers is no table": ("servers = 1\n", "1:1: `servers` must be a table", "[servers.NAME]"),
-    "a server is no table": (
-        "[servers]\n a = 1\n",
-        "2:2: `a` must be a table",
-        "write [servers.a]",
-    ),
     "a near key": (
-        '[servers.a]\n# it\n  comand = "x"\n',
+        '# it\n  comand = "x"\n',
         "3:3: unknown key `comand` in [servers.a]",
         "did you mean command?",
     ),
-    "a number for a text": (
-        "[servers.a]\ncommand = 1\n",
-        "2:1: `command` must be a string in quotes, not a number",
-        "quotes",
-    ),
-    "an empty command": ('[servers.a]\ncommand = ""\n', "2:1: `command` is empty", "write a value"),
-    "a NUL in a directory": (
-        '[servers.a]\ncommand = "x"\ncwd = "a\\u0000"\n',
-        "3:1: `cwd` contains a NUL",
-        "remove",
-    ),
-    "a NUL in an argument": (
-        '[servers.a]\ncommand = "x"\nargs = ["\\u0000"]\n',
-        "3:9: an element of `args` contains a NUL",
-        "remove",
-    ),
-    "a NUL in a value": (
-        '[servers.a]\ncommand = "x"\nenv = { A = "x\\u0000" }\n',
-        "3:9: `A` contains a NUL",
-        "remove",
-    ),
-    "args alone": (
-        '[servers.a]\nargs = ["x"]\n',
-        "2:1: `args` without a `command`",
-        "add a `command`",
-    ),
+    "an empty text": ('command = ""\n', "2:1: `command` is empty", "write a value"),
+    "a NUL": ('args = ["\\u0000"]\ncommand = "x"', "2:9: an element of `args` contains", "remove"),
+    "a NUL in a value": ('env = { A = "x\\u0000" }\n', "2:9: `A` contains a NUL", "remove"),
+    "args alone": ('args = ["x"]\n', "2:1: `args` without a `command`", "add a `command`"),
     "an argument that is none": (
-        '[servers.a]\ncommand = "x"\nargs = [\n  "y",\n  2,\n]\n',
-        "5:3: an element of `args` must be",
+        'command = "x"\nargs = [\n  "y",\n  2,\n]\n',
+        "5:3: an element of `args` must be a string in quotes, not a number",
         "string in quotes",
     ),
+    "a whole command line as a list": (
+        'command = ["a", "b"]\n',
+        "2:1: `command` must be a string in quotes, not a list",
+        "put the rest in `args`",
+    ),
+    "a date": ("cwd = 2026-11-18\n", "2:1: `cwd` must be a string in quotes, not a date", "quotes"),
     "a near choice": (
-        '[servers.a]\non_change = "restrat"\n',
+        'on_change = "restrat"\n',
         '2:1: `on_change` does not take "restrat"',
         "did you mean restart?",
     ),
-    "a yes that is none": (
-        '[servers.a]\nstrict = "yes"\n',
-        "2:1: `strict` must be true",
-        "true or",
+    "a choice that is a boolean": (
+        "start = true\n",
+        "2:1: `start` does not take true",
+        'write one of "known", "now", "called"',
     ),
+    "a choice that is a list": ('start = ["now"]\n', "2:1: `start` does not take a list", "one of"),
+    "a yes that is none": ('strict = "yes"\n', "2:1: `strict` must be true", "true or"),
+    "a time that is none": ("rest = true\n", "2:1: `rest` does not take true", '"90s"'),
+    "a number out of range": (
+        "max_servers = 65\n",
+        "2:1: `max_servers` does not take 65",
+        "write a number from 1 to 64",
+    ),
+    "a part of a number": ("max_servers = 1.5\n", "2:1: `max_servers` does not take 1.5", "number"),
+    "a number in quotes": ('max_servers = "8"\n', '2:1: `max_servers` does not take "8"', "number"),
+    "a boolean for a number": ("max_servers = true\n", "2:1: `max_servers` does not", "number"),
     "an unknown source": (
-        '[servers.a]\nenv_vars = [\n  "A",\n  { name = "B", source = "thraed" },\n]\n',
+        'env_vars = [\n  "A",\n  { name = "B", source = "thraed" },\n]\n',
         '4:17: unknown source "thraed"',
         "did you mean thread?",
     ),
-    "Codex's remote": (
-        '[servers.a]\nenv_vars = [{ name = "B", source = "remote" }]\n',
-        "2:27: unknown source",
-        "the sources are",
+    "a secret for a source, which is not repeated": (
+        'env_vars = [{ name = "B", source = "sk-0123456789" }]\n',
+        "2:27: unknown source; ",
+        "put a fixed value into `env`",
     ),
     "a near key of a variable": (
-        '[servers.a]\nenv_vars = [{ nam = "B" }]\n',
+        'env_vars = [{ nam = "B" }]\n',
         "2:15: unknown key `nam` in an element of `env_vars`",
         "did you mean name?",
     ),
     "a variable without a name": (
-        '[servers.a]\nenv_vars = [{ source = "thread" }]\n',
+        'env_vars = [{ source = "thread" }]\n',
         "2:13: a variable has no name",
         "{ name =",
     ),
-    "a name that is none": (
-        '[servers.a]\nenv_vars = ["A-B"]\n',
-        "2:13: this is not a valid variable name",
-        "_",
+    "a secret for a name, which is not repeated": (
+        'env_vars = ["K=sk-1"]\n',
+        "2:13: this is not a valid variable name; ",
+        "digits",
     ),
     "a name for a fact": (
-        '[servers.a]\nenv_vars = [{ name = "B", source = "thread", from = "C" }]\n',
+        'env_vars = [{ name = "B", source = "thread", from = "C" }]\n',
         '2:46: `from` does not apply to the source "thread"',
         "remove `from`",
     ),
     "a variable twice": (
-        '[servers.a]\nenv = { A = "x" }\nenv_vars = ["A"]\n',
+        'env = { A = "x" }\nenv_vars = ["A"]\n',
         "3:13: `A` is set twice",
         "remove one",
     ),
-    "a literal that is none": (
-        "[servers.a]\nenv = { A = 1 }\n",
-        "2:9: `A` must be a string",
-        "quotes",
+    "our own variable": ('env = { MCP_LAUNCH_ID = "x" }\n', "2:9: `MCP_LAUNCH_ID` is", "another"),
+    "a pattern that is none": ('pass_env = ["$A"]\n', "2:13: this is not a valid", "names"),
+    "all in a list": ('pass_env = ["A", "safe"]\n', '2:1: "all" and "safe"', "write"),
+    "a word to pass": ('pass_env = "most"\n', "2:1: `pass_env` must be", "safe"),
+    "defaults with a command": (
+        '[defaults]\ncommand = "x"\n',
+        "3:1: `command` cannot be set for every server",
+        "move `command`",
     ),
-    "a pattern that is none": (
-        '[servers.a]\npass_env = ["$A"]\n',
-        "2:13: this is not a valid variable name",
-        "names",
+    "a slip in defaults": (
+        '[defaults]\ncomand = "x"\n',
+        "3:1: unknown key `comand` in [defaults]",
+        "the keys are cwd, env_vars",
     ),
-    "all in a list": ('[servers.a]\npass_env = ["A", "safe"]\n', '2:1: "all" and "safe"', "write"),
-    "our own variable": (
-        '[servers.a]\nenv = { MCP_LAUNCH_ID = "x" }\n',
-        "2:9: `MCP_LAUNCH_ID` is",
-        "n",
-    ),
-    "a secret": (
-        '[servers.a]\nenv_vars = ["K=sk-1"]\n',
-        "2:13: this is not a valid variable name",
-        "digits",
-    ),
-    "a number that is too long": (
-        "x = " + "1" * 5000,
-        "1:1: not valid TOML: it is nested too deeply",
-        "",
-    ),
-    "a whole command line as a list": (
-        '[servers.a]\ncommand = ["a", "b"]\n',
-        "2:1: `command` must be a string in quotes, not a list",
-        "put the rest in `args`",
-    ),
-    "a choice that is a boolean": (
-        "[servers.a]\nstart = true\n",
-        "2:1: `start` does not take true",
-        'write one of "known", "now", "called"',
-    ),
-    "a choice that is a list": (
-        '[servers.a]\nstart = ["now"]\n',
-        "2:1: `start` does not take a list",
-        "write one of",
-    ),
-    "a time that is a boolean": (
-        "[servers.a]\nrest = true\n",
-        "2:1: `rest` does not take true",
-        '"90s"',
-    ),
-    "no servers at all": (
-        "[servers.a]\nmax_servers = 0\n",
-        "2:1: `max_servers` does not take 0",
-        "write a number from 1 to 64",
-    ),
-    "too many servers": (
-        "[servers.a]\nmax_servers = 65\n",
-        "2:1: `max_servers` does not take 65",
-        "write a number from 1 to 64",
-    ),
-    "a part of a server": (
-        "[servers.a]\nmax_servers = 1.5\n",
-        "2:1: `max_servers` does not take 1.5",
-        "write a number from 1 to 64",
-    ),
-    "a number that is a boolean": (
-        "[defaults]\nmax_servers = true\n",
-        "2:1: `max_servers` does not take true",
-        "write a number from 1 to 64",
-    ),
-    "a number in quotes": (
-        '[servers.a]\nmax_servers = "8"\n',
-        '2:1: `max_servers` does not take "8"',
-        "write a number from 1 to 64",
-    ),
-    "a way to share that is none": (
-        '[servers.a]\nshare = "user"\n',
-        '2:1: `share` does not take "user"',
-        'write one of "off", "project"',
-    ),
-    "a date": (
-        "[servers.a]\ncwd = 2026-11-18\n",
-        "2:1: `cwd` must be a string in quotes, not a date or time",
-        "quotes",
-    ),
-    "a NUL in a default": (
-        '[servers.a]\nenv_vars = [{ name = "A", default = "\\u0000" }]\n',
-        "2:27: `default` contains a NUL",
-        "remove",
-    ),
-    "a secret for a source": (
-        '[servers.a]\nenv_vars = [{ name = "B", source = "sk-0123456789" }]\n',
-        "2:27: unknown source",
-        "put a fixed value into `env`",
-    ),
-    "a word to pass": ('[servers.a]\npass_env = "most"\n', "2:1: `pass_env` must be", "safe"),
 }
+
+
+@pytest.mark.parametrize(("text", "problem", "fix"), REFUSED.values(), ids=list(REFUSED))
+def test_what_is_invalid_is_refused_with_its_place(
+    text: str, problem: str, fix: str, user_file: Path
+) -> None:
+    write(user_file, f"[servers.a]\n{text}")
+
+    with pytest.raises(ProfileRefused) as refused:
+        profile.load(["--server", "a", "--", "x"], os.environ)
+
+    assert f"{refused.value.problem}; ".startswith(f"{user_file}:{problem}")
+    assert fix in refused.value.fix
+
+
+OF_FILE = {
+    "servers is no table": ("servers = 1\n", "1:1: `servers` must be a table"),
+    "a server is no table": ("[servers]\n a = 1\n", "2:2: `a` must be a table"),
+    "defaults is no table": ("defaults = 1\n", "1:1: `defaults` must be a table"),
+    "a strange table": ("[server.a]\n", "1:1: unknown key `server`"),
+    "a number that is too long": ("x = " + "1" * 5000, "1:1: not valid TOML: it is nested too"),
+}
+
+
+@pytest.mark.parametrize(("text", "problem"), OF_FILE.values(), ids=list(OF_FILE))
+def test_what_is_invalid_outside_of_servers_is_refused_with_its_place(
+    text: str, problem: str, user_file: Path
+) -> None:
+    write(user_file, text)
+
+    with pytest.raises(ProfileRefused) as refused:
+        profile.load(["--server", "a", "--", "x"], os.environ)
+
+    assert refused.value.problem.startswith(f"{user_file}:{problem}")
+
+
+def test_a_file_that_is_not_utf_8_is_refused_with_its_line(user_file: Path) -> None:
+    user_file.write_bytes(b"# fine\n\xff\n")
+    user_file.chmod(0o600)
+
+    with pytest.raises(ProfileRefused, match=r"config\.toml:2: not valid UTF-8"):
+        profile.load(["--", "x"], os.environ)
+
+
+def test_an_invalid_table_stops_only_its_own_server(user_file: Path) -> None:
+    write(user_file, "[servers.a]\nx = 1\n[servers.b]\nstrict = true\n")
+
+    assert profile.load(["--server", "b", "--", "x"], os.environ).strict
+    with pytest.raises(ProfileRefused, match="unknown key `x`"):
+        profile.load(["--server", "a", "--", "x"], os.environ)
+
+
+UNUSABLE = {
+    "open to others": "can be written by other users",
+    "too large": "larger than 256 KB",
+    "a pipe": "is not a regular file",
+    "a directory": "is not a regular file",
+}
+
+
+@pytest.mark.parametrize(("what", "problem"), UNUSABLE.items(), ids=list(UNUSABLE))
+def test_a_file_that_cannot_be_used_stops_every_server(
+    what: str, problem: str, user_file: Path
+) -> None:
+    if what == "a pipe":
+        os.mkfifo(user_file)
+    elif what == "a directory":
+        user_file.mkdir()
+    else:
+        write(user_file, "#" * ((300 << 10) if what == "too large" else 1))
+        user_file.chmod(0o600 if what == "too large" else 0o622)
+
+    with pytest.raises(ProfileRefused, match=problem):
+        profile.load(["--", "x"], os.environ)
+
+
+def test_what_was_read_is_kept_until_the_file_changes(user_file: Path, tmp_path: Path) -> None:
+    """Whatever the times of the file say: some file systems store whole seconds."""
+    (tmp_path / "state").mkdir(mode=0o700)
+    write(user_file, "[defaults]\nstrict = true\n")
+    words, kept = ["--", "x"], tmp_path / "state" / "config.json"
+    assert profile.load(words, os.environ).strict
+    assert kept.is_file()
+
+    before = user_file.stat()
+    user_file.write_text("[defaults]\nstrict = true\ndirect = true\n", encoding="utf-8")
+    os.utime(user_file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert profile.load(words, os.environ).direct
+
+    forged = kept.read_text(encoding="utf-8").replace('"--strict": []', '"--no-log": []')
+    kept.write_text(forged, encoding="utf-8")
+    assert profile.load(words, os.environ).no_log
+    kept.chmod(0o666)
+    assert not profile.load(words, os.environ).no_log  # others may have written it
+    kept.write_text("damaged", encoding="utf-8")
+    assert profile.load(words, os.environ).strict
+
+
+def test_nothing_is_kept_before_the_first_launch(user_file: Path, tmp_path: Path) -> None:
+    write(user_file, "[defaults]\nstrict = true\n")
+
+    assert profile.load(["--", "x"], os.environ).strict
+
+    assert not (tmp_path / "state").exists()
 
 
 def test_a_profile_may_be_written_in_toml_1_1() -> None:
@@ -250,20 +257,6 @@ def test_a_profile_may_be_written_in_toml_1_1() -> None:
     assert server["literals"] == {"A": "b", "D": "\x1b"}
 
 
-@pytest.mark.parametrize(("text", "problem", "fix"), BROKEN.values(), ids=list(BROKEN))
-def test_what_is_invalid_is_reported_with_its_place(text: str, problem: str, fix: str) -> None:
-    with pytest.raises(ProfileRefused) as refused:
-        profile_file.parse(text.encode(), "/p.toml")
-
-    assert refused.value.problem.startswith(f"/p.toml:{problem}")
-    assert fix in refused.value.fix
-
-
-def test_a_file_that_is_not_utf_8_is_reported_with_its_line() -> None:
-    with pytest.raises(ProfileRefused, match=r"^/p\.toml:2: not valid UTF-8"):
-        profile_file.parse(b"# fine\n\xff\n", "/p.toml")
-
-
 WHOLE = """
 [servers.docs]
 command = "npx"
@@ -271,7 +264,6 @@ args = ["-y", "docs"]
 cwd = "project_root"
 dotenv = [".env", "~/.env"]
 pass_env = ["AWS_*"]
-stdout = "strict"
 on_change = "follow"
 max_servers = 16
 share = "project"
@@ -285,7 +277,7 @@ env = { A = "${B}" }
 env_vars = [
   "PLAIN",
   { name = "LOCAL", source = "local", from = "THERE", required = true },
-  { name = "THREAD", source = "thread_id" },
+  { name = "THREAD", source = "thread" },
   { name = "KEY", source = "dotenv", default = "" },
 ]
 """
@@ -298,7 +290,7 @@ def test_every_key_is_understood(user_file: Path) -> None:
 
     assert wanted.command == ["npx", "-y", "docs"]
     assert (wanted.cwd, wanted.dotenv) == ("project_root", [".env", "~/.env"])
-    assert (wanted.stdout, wanted.on_change) == ("strict", "follow")
+    assert wanted.on_change == "follow"
     assert (wanted.max_servers, wanted.share) == (16, "project")
     assert (wanted.when_unknown, wanted.restart) == ("fail", "off")
     assert (wanted.strict, wanted.direct, wanted.no_meta, wanted.trace) == (
@@ -321,21 +313,21 @@ def test_every_key_is_understood(user_file: Path) -> None:
     }
 
 
-def test_options_go_before_twins_and_twins_before_files(user_file: Path) -> None:
+def test_options_go_before_variables_and_variables_before_the_file(user_file: Path) -> None:
     write(user_file, WHOLE)
-    variables = {"MCP_LAUNCH_STDOUT": "off", "MCP_LAUNCH_ON_CHANGE": "refuse"}
+    variables = {"MCP_LAUNCH_START": "now", "MCP_LAUNCH_ON_CHANGE": "refuse"}
 
     words = ["--server", "docs", "--on-change", "restart", "--env", "A=host", "--dotenv", "x"]
     wanted = profile.load([*words, "--", "other", "-y"], dict(os.environ) | variables)
 
     assert wanted.command == ["other", "-y"]
-    assert (wanted.stdout, wanted.on_change, wanted.when_unknown) == ("off", "restart", "fail")
+    assert (wanted.start, wanted.on_change, wanted.when_unknown) == ("now", "restart", "fail")
     assert wanted.env["A"].source == "host"
     assert wanted.literals == {}
     assert wanted.dotenv == [".env", "~/.env", "x"]
 
 
-def test_a_fixed_value_of_an_option_takes_precedence_over_the_files(user_file: Path) -> None:
+def test_a_fixed_value_of_an_option_takes_precedence_over_the_file(user_file: Path) -> None:
     write(user_file, WHOLE)
 
     wanted = profile.load(["--server", "docs", "--set", "A=a", "--set", "KEY=k"], os.environ)
@@ -344,16 +336,92 @@ def test_a_fixed_value_of_an_option_takes_precedence_over_the_files(user_file: P
     assert "KEY" not in wanted.env
 
 
+DEFAULTS = """
+[defaults]
+pass_env = "safe"
+start = "now"
+strict = true
+dotenv = "all.env"
+env = { A = "all", B = "all", C = "all" }
+env_vars = [{ name = "D", source = "host" }]
+
+[servers.it]
+start = "called"
+strict = false
+dotenv = "it.env"
+env = { B = "it", D = "it" }
+env_vars = [{ name = "C", source = "cwd" }]
+"""
+
+
+def test_defaults_apply_to_every_server(user_file: Path) -> None:
+    write(user_file, DEFAULTS)
+
+    for words in ([], ["--server", "other"]):
+        wanted = profile.load([*words, "--", "x"], os.environ)
+        assert (wanted.pass_env, wanted.start, wanted.strict) == (["safe"], "now", True)
+        assert wanted.literals == {"A": "all", "B": "all", "C": "all"}
+        assert (wanted.env["D"].source, wanted.dotenv) == ("host", ["all.env"])
+
+
+def test_a_servers_own_table_goes_before_them(user_file: Path) -> None:
+    write(user_file, DEFAULTS)
+
+    wanted = profile.load(["--server", "it", "--", "x"], os.environ)
+
+    assert (wanted.pass_env, wanted.start, wanted.strict) == (["safe"], "called", False)
+    assert wanted.literals == {"A": "all", "B": "it", "D": "it"}
+    assert {name: one.source for name, one in wanted.env.items()} == {"C": "cwd"}
+    assert wanted.dotenv == ["all.env", "it.env"]
+
+
+def test_options_and_variables_go_before_them(user_file: Path) -> None:
+    write(user_file, DEFAULTS)
+    environ = {**os.environ, "MCP_LAUNCH_STRICT": "0"}
+
+    wanted = profile.load(["--pass-env", "all", "--", "x"], environ)
+
+    assert (wanted.pass_env, wanted.strict) == (["all"], False)
+
+
+def test_defaults_are_no_profile_of_a_server(user_file: Path) -> None:
+    write(user_file, DEFAULTS)
+
+    with pytest.raises(UsageError, match="no profile defines the server other"):
+        profile.load(["--server", "other"], os.environ)
+    with pytest.raises(UsageError, match="the profile of it has no command"):
+        profile.load(["--server", "it"], os.environ)
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "origin"),
+    [
+        ([], {}, "the profile"),
+        ([], {"MCP_LAUNCH_CWD": "/"}, "MCP_LAUNCH_CWD"),
+        (["--cwd", "/"], {"MCP_LAUNCH_CWD": "/"}, "--cwd"),
+    ],
+    ids=["a profile", "a variable", "an option"],
+)
+def test_the_servers_directory_is_reported_with_the_place_that_names_it(
+    user_file: Path, words: list[str], variables: dict[str, str], origin: str
+) -> None:
+    write(user_file, "[servers.it]\ncwd = '/'\n")
+    environ = {"HOME": str(user_file.parents[2]), **variables}
+    wanted = profile.load(["--server", "it", *words, "--", "x"], environ)
+
+    decided = plan.decide(wanted, make_context(), environ, plan.Dotenv({}, ""))
+
+    assert (decided.cwd.value, decided.cwd.origin) == ("/", origin)
+
+
 def decide(text: str, environ: dict[str, str], **facts: Any) -> plan.Plan:
     """Return the plan that the server `a` of a profile gives."""
     told = profile_file.parse(f"[servers.a]\ncommand = 'x'\n{text}".encode(), "/p.toml")["servers"][
         "a"
     ]
-    from mcp_launch.state.profile_cache import Record
-
-    record = Record(told)
-    values = {name: texts for name, texts in record.options.items() if texts is not None}
-    wanted = profile.Profile(values, record.command, [record])
+    table = Table(told)
+    values = {name: texts for name, texts in table.options.items() if texts is not None}
+    wanted = profile.Profile(values, table.command, [table])
     dotenv = Dotenv({"KEY": "from the file"}, ".env")
     return plan.decide(wanted, make_context(**facts), environ, dotenv, lambda _: True)
 
@@ -367,7 +435,7 @@ VARIABLES = {
     "a fact": ('{ name = "A", source = "project_root" }', {}, "/work/app"),
     "an optional fact": ('{ name = "A", source = "thread", required = false }', {"A": "old"}, None),
     "a fact with a default": ('{ name = "A", source = "thread", default = "none" }', {}, "none"),
-    "a fact that a call will tell": ('{ name = "A", source = "session_id" }', {}, "launch-1"),
+    "a fact that a call will tell": ('{ name = "A", source = "session" }', {}, "launch-1"),
 }
 
 
@@ -547,7 +615,7 @@ def test_the_nearest_server_is_offered(user_file: Path) -> None:
     assert "did you mean hello?" in refused.value.fix
 
 
-def test_a_twin_that_says_no_goes_before_a_file(user_file: Path) -> None:
+def test_a_variable_that_says_no_goes_before_the_file(user_file: Path) -> None:
     write(user_file, "[servers.a]\ncommand = 'x'\nstrict = true\nno_meta = true\n")
 
     wanted = profile.load(["--server", "a"], {**os.environ, "MCP_LAUNCH_STRICT": "0"})

@@ -88,7 +88,7 @@ def test_a_variable_of_one_session_is_not_shared(source: str) -> None:
 
 
 def test_all_variables_of_one_session_are_named() -> None:
-    error = refuse("--env", "A=session_id", "--env", "B=host", "--env", "C=host_pid")
+    error = refuse("--env", "A=session", "--env", "B=host", "--env", "C=host_pid")
 
     assert error.problem.endswith(": A (source session), C (source host_pid)")
 

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_launch.machine import call_records
-from mcp_launch.machine.call_filter import CallFilter
-from mcp_launch.machine.call_records import Follower, parse, read_each, read_last
+from mcp_launch.machine.call_records import CallFilter, Follower, parse, read_each, read_last
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,25 +86,6 @@ def test_the_last_calls_are_found_without_reading_everything(
     assert sum(sizes) < 300_000
 
 
-def test_calls_of_parts_that_are_written_at_the_same_time_are_in_order(parts: CallParts) -> None:
-    for number in range(40):
-        moment = NOW - 100 + number
-        name = f"20261118-110501-0{number % 4}.jsonl"
-        parts.add({"time": moment, "number": number}, name=name)
-
-    assert list_numbers(read_last(parts.list(), 10)) == [*range(30, 40)]
-
-
-def test_a_call_that_took_long_is_among_the_last_and_in_the_order_of_arrival(
-    parts: CallParts,
-) -> None:
-    add_series(parts, 50)
-    parts.add({"time": NOW - 600, "ms": 600_000.0, "number": 51})
-
-    assert list_numbers(read_last(parts.list(), 3)) == [51, 49, 50]
-    assert list_numbers(read_last(parts.list(), None, since=NOW - 2.5)) == [48, 49, 50]
-
-
 @pytest.mark.usefixtures("small_chunks")
 @given(
     st.lists(
@@ -163,12 +143,6 @@ def test_a_damaged_line_costs_no_other(line: bytes) -> None:
     assert list_numbers(parse(data)) == [1, 2]
 
 
-def test_a_line_without_an_end_is_not_read(parts: CallParts) -> None:
-    parts.append(make_line(number=1), make_line(number=2)[:-1])
-
-    assert list_numbers(read_last(parts.list(), 5)) == [1]
-
-
 def test_members_of_another_type_are_unknown() -> None:
     [call] = parse(
         b'{"time": 5, "ms": "long", "tool": 7, "pid": true, "changed": "cwd", "id": [], '
@@ -219,11 +193,6 @@ def test_a_part_may_be_removed_while_it_is_read(parts: CallParts) -> None:
 
     assert first.number in range(45, 51)
     assert len([*reading]) < 10
-
-
-def test_without_records_there_are_no_calls(tmp_path: Path) -> None:
-    assert call_records.list_parts(str(tmp_path / "nothing")) == []
-    assert Follower(str(tmp_path / "nothing")).read() == []
 
 
 def test_a_follower_reads_only_what_is_new_in_any_part(parts: CallParts) -> None:

@@ -6,10 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from fake_machine import FakeMachine, list_codes
+from fake_machine import FakeMachine
 
 from mcp_launch.config_files.site import Site
-from mcp_launch.doctor.checks import names
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine import known_files
 
@@ -85,12 +84,6 @@ def test_the_usual_files_are_found_from_a_shell_with_another_directory(
     machine.table.variables[10] = {"HOME": str(machine.home)}
 
     assert list_paths(machine) == ["work/config.toml", ".codex/config.toml"]
-
-
-def test_servers_of_two_directories_do_not_hide_each_other(machine: FakeMachine) -> None:
-    survey = machine.survey()
-
-    assert list_codes(names.check_scopes(survey)) == []
 
 
 @pytest.mark.parametrize(

@@ -65,14 +65,6 @@ def test_refused_calls_are_neither_calls_nor_failures_of_the_server(
     assert look(records, make_server("docs", 5, launch=launch)) == [RecentCalls(2, 1)]
 
 
-def test_a_server_all_of_whose_calls_are_refused_has_none(
-    parts: CallParts, records: RecentRecords
-) -> None:
-    parts.add(*[one | {"outcome": "refused"} for one in make_calls(one=1)])
-
-    assert look(records, make_server("docs", 5, launch=make_launch())) == [RecentCalls(0, 0)]
-
-
 def test_each_look_adds_what_is_new_and_drops_what_is_old(
     parts: CallParts, records: RecentRecords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,9 +114,3 @@ def test_each_server_of_a_launch_has_the_calls_of_its_session(
 
     assert look(records, *servers) == [RecentCalls(1, 1), RecentCalls(2, 0)]
     assert look(records, make_server("docs", 5, launch=make_launch())) == [RecentCalls(3, 1)]
-
-
-def test_a_machine_without_records_is_no_problem(tmp_path: Path) -> None:
-    records = RecentRecords(str(tmp_path / "nothing"))
-
-    assert look(records, make_server("docs", 5, launch=make_launch())) == [RecentCalls(0, 0)]

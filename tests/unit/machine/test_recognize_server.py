@@ -6,10 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from fake_hosts import take, write_lease
 from fakes import FakeProcessTable
 
-from mcp_launch.machine import recognize_server, running
+from mcp_launch.machine import recognize_server
 from mcp_launch.machine.process_snapshot import Population
 from mcp_launch.machine.recognize_server import Configured
 
@@ -76,14 +75,6 @@ def test_a_command_proves_a_server_only_if_it_is_the_same_everywhere(
 
     assert recognize_server.recognize(words, configured) == "docs"
     assert (recognize_server.recognize(words, configured, is_proof=True) == "docs") is is_one
-
-
-def test_the_lease_of_a_dead_launch_is_not_shown(state: Path) -> None:
-    write_lease(
-        state, processes={"launcher": 4_000_001, "guardian": 4_000_002, "server": 4_000_003}
-    )
-
-    assert take(state) == running.Census([], [])
 
 
 @pytest.mark.parametrize(

@@ -59,8 +59,15 @@ def ask() -> AskedLauncher | Restarted:
     return restart_server.ask(TABLE, state.find_directory(os.environ), "L")
 
 
-def test_a_launcher_that_understands_the_signal_gets_it(signals: list[int]) -> None:
-    write_lease()
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"shared": {"pool": {"pid": 69, "start": "1"}, "key": "5f3a"}}, {"state": leases.FAILED}],
+    ids=["it has a server", "it shares one", "its server could not be started"],
+)
+def test_a_launcher_that_understands_the_signal_gets_it(
+    changes: dict[str, Any], signals: list[int]
+) -> None:
+    write_lease(**changes)
 
     asked = ask()
 
@@ -70,6 +77,7 @@ def test_a_launcher_that_understands_the_signal_gets_it(signals: list[int]) -> N
 
 
 OTHER = {"launcher": {"pid": os.getpid(), "start": "another time"}}
+IMPOSSIBLE = {"launcher": {"pid": 10**30, "start": "ticks:1"}}
 UNKNOWN = {"launcher": {"pid": os.getpid(), "start": None}}
 
 
@@ -78,11 +86,12 @@ UNKNOWN = {"launcher": {"pid": os.getpid(), "start": None}}
     [
         ({"processes": OTHER}, "has ended, or is out of reach"),
         ({"processes": UNKNOWN}, "has ended, or is out of reach"),
+        ({"processes": IMPOSSIBLE}, "has ended, or is out of reach"),
         ({"namespace": "pid:[1]"}, "has ended, or is out of reach"),
         ({"restarts_on": None}, "its host ignores SIGUSR1"),
         ({"wire": "direct"}, "--direct"),
     ],
-    ids=["reused pid", "unsure", "another container", "ignored", "direct"],
+    ids=["reused pid", "unsure", "impossible pid", "another container", "ignored", "direct"],
 )
 def test_no_other_process_ever_gets_the_signal(
     changes: dict[str, Any], problem: str, signals: list[int]
@@ -115,20 +124,6 @@ def test_a_launch_with_several_servers_is_asked_if_one_of_them_runs(
 
     assert isinstance(ask(), AskedLauncher) == (others == "running")
     assert bool(signals) == (others == "running")
-
-
-def test_a_launch_that_shares_its_server_is_asked(signals: list[int]) -> None:
-    write_lease(shared={"pool": {"pid": 69, "start": "1"}, "key": "5f3a", "sessions": 2})
-
-    assert isinstance(ask(), AskedLauncher)
-    assert signals
-
-
-def test_a_launch_whose_server_could_not_be_started_is_asked(signals: list[int]) -> None:
-    write_lease(state=leases.FAILED)
-
-    assert isinstance(ask(), AskedLauncher)
-    assert signals
 
 
 def test_a_launch_that_failed_for_good_says_why(signals: list[int]) -> None:
@@ -195,15 +190,6 @@ def make_further(**facts: Any) -> list[dict[str, Any]]:
 SEVERAL = {"server": 70, "server-2": 80}
 
 
-def test_each_of_several_servers_has_its_own_pids() -> None:
-    told = wait_for_all(SEVERAL, restart_requests=2, server=71, backends=make_further())
-
-    assert {name: done[:3] for name, done in told.items()} == {
-        "server": ("restarted", 70, 71),
-        "server-2": ("restarted", 80, 81),
-    }
-
-
 def test_a_server_that_is_still_being_replaced_is_waited_for() -> None:
     backends = make_further(restart_requests=1)
 
@@ -233,10 +219,6 @@ def test_a_failure_is_quoted_from_the_log() -> None:
 
     assert told.outcome == "failed"
     assert told.problem == "the server could not be started: no database"
-
-
-def test_no_server_and_no_failure_means_that_none_was_needed() -> None:
-    assert wait(restart_requests=2, server=None, state=leases.RESTING).outcome == "not running"
 
 
 def test_a_launch_that_ends_meanwhile_is_reported_with_its_failure() -> None:

@@ -8,7 +8,7 @@ import pytest
 from call_parts import make_call
 from made_up_launches import MadeUpLaunches, record
 
-from mcp_launch.machine.running_hosts import RunningHosts
+from mcp_launch.machine.call_records import RunningHosts
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from json_formats import check_format
 from made_up_launches import MadeUpLaunches, make_binding, record
 from screens import open_screen
 
-from mcp_launch import hosts
-from mcp_launch.commands import reap, running_data, running_table
+from mcp_launch.commands import ps, running_table
 from mcp_launch.commands.status_line import sum_up
-from mcp_launch.doctor.checks import processes
-from mcp_launch.machine import census_filter, end_server, process_snapshot, server_pools
+from mcp_launch.machine import end_server, process_snapshot, running, server_pools
 from mcp_launch.machine.pipe_ends import End
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from fake_machine import FakeMachine
 
     from mcp_launch.machine.process_snapshot import Server
     from mcp_launch.machine.running import Census
@@ -123,7 +117,7 @@ def test_a_launch_with_several_servers_has_a_row_for_each(made_up: MadeUpLaunche
 def test_programs_see_which_server_of_a_launch_it_is(made_up: MadeUpLaunches) -> None:
     isolate(made_up)
 
-    (host,) = running_data.describe(made_up.take())["hosts"]
+    (host,) = ps.describe(made_up.take())["hosts"]
 
     servers = [server for session in host["sessions"] for server in session["servers"]]
     assert [one["launch"]["backend"] for one in servers] == ["server", "server-2", "server-3"]
@@ -173,20 +167,6 @@ def test_a_damaged_server_does_not_hide_the_others(
     (server,) = list_all(made_up.take())
 
     assert server.pid == parts["server"]["pid"]
-
-
-def test_a_host_with_one_session_at_a_time_lists_servers_of_earlier_ones_below_theirs(
-    made_up: MadeUpLaunches, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    isolate(made_up)
-    monkeypatch.setattr("mcp_launch.machine.running._read_session", lambda *_: "t-2")
-    host = type(hosts.load("codex"))
-    monkeypatch.setattr(host, "carries", "one session at a time", raising=False)
-
-    sessions = made_up.take().hosts[0].sessions
-
-    assert [session.id for session in sessions] == ["t-1", "t-2", "t-3"]
-    assert [one.earlier for session in sessions for one in session.servers] == ["", "", ""]
 
 
 # A shared server
@@ -248,7 +228,7 @@ def test_a_shared_server_with_one_session_is_said_to_be_shared(made_up: MadeUpLa
 def test_programs_see_who_keeps_a_shared_server(made_up: MadeUpLaunches) -> None:
     parts = share(made_up)
 
-    (host,) = running_data.describe(made_up.take())["hosts"]
+    (host,) = ps.describe(made_up.take())["hosts"]
 
     servers = [server for session in host["sessions"] for server in session["servers"]]
     expected = {"pool": parts["pool"]["pid"], "sessions": 2}
@@ -282,36 +262,14 @@ def test_each_server_of_a_pool_has_its_own_memory(made_up: MadeUpLaunches) -> No
     assert sum_up(census) == "2 sessions, 2 servers, 174 MB"
 
 
-def test_the_doctor_lists_a_shared_server_once_with_all_its_memory(
-    made_up: MadeUpLaunches, machine: FakeMachine
-) -> None:
-    share(made_up)
-    survey = machine.survey()
-    survey.census = made_up.take()
-
-    (one,) = processes.list_memory(survey)
-
-    assert (one.session, one.shared_by, one.memory.amount) == ("", 2, 112_000_000)
-
-
 def test_a_server_that_is_shown_alone_has_not_the_memory_of_another_in_its_pool(
     made_up: MadeUpLaunches,
 ) -> None:
     share_among_kinds(made_up)
 
-    (server,) = list_all(census_filter.select(made_up.take(), ["t-2xx", "claude"], []))
+    (server,) = list_all(running.select(made_up.take(), ["t-2xx", "claude"], []))
 
     assert server.memory.amount == 87_000_000
-
-
-def test_a_choice_of_servers_has_the_memory_of_a_shared_one_once(
-    made_up: MadeUpLaunches,
-) -> None:
-    share(made_up)
-
-    narrowed = census_filter.select(made_up.take(), ["docs"], [])
-
-    assert [one.memory.amount for one in list_all(narrowed)] == [107_000_000, 5_000_000]
 
 
 def test_a_session_that_is_shown_alone_has_the_memory_of_its_shared_server(
@@ -321,7 +279,7 @@ def test_a_session_that_is_shown_alone_has_the_memory_of_its_shared_server(
     for thread in ("thread-1", "thread-2"):
         use(made_up, parts, thread, host)
 
-    (server,) = list_all(census_filter.select(made_up.take(), ["thread-2"], []))
+    (server,) = list_all(running.select(made_up.take(), ["thread-2"], []))
 
     assert server.memory.amount == 107_000_000
 
@@ -424,20 +382,12 @@ def test_a_launch_without_a_host_that_shares_a_server_is_an_orphan_without_it(
     assert [one.pid for one in orphans] == parts["launchers"]
 
 
-def test_reap_removes_what_is_left_of_a_pool(
-    made_up: MadeUpLaunches, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_left_of_a_pool_is_removed_by_who_looks(made_up: MadeUpLaunches) -> None:
     made_up.write_pool("5f3a", {"pool": record(77)}, boot="another")
-    request = reap.ReapRequest(is_sure=True)
 
-    reap.run(request, os.environ, table=made_up.table)
-    reap.run(request._replace(is_json=True), os.environ, table=made_up.table)
+    made_up.take()
 
-    told, _, data = capsys.readouterr().out.partition("{")
-    path = f"{made_up.state}/pools/5f3a.json"
-    assert f"Removed the stale record {path}" in " ".join(told.split())
-    assert '"removed_pools": []' in data
-    check_format("reap", "{" + data)
+    assert list((made_up.state / "pools").iterdir()) == []
 
 
 def test_ending_an_orphan_spares_a_pool_below_it(

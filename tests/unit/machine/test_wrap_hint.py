@@ -35,9 +35,9 @@ def test_whoever_shares_a_file_is_mentioned(machine: FakeMachine) -> None:
     track(machine.project, ".mcp.json")
     item = find_entry(machine)
 
-    assert wrap_hint.find_reach(item) == "shared"
+    assert wrap_hint.find_reach(item) == "file"
     assert wrap_hint.tell_how(item) == (
-        "mcp-launch wrap --shared --host claude 'my docs' "
+        f"mcp-launch wrap --file {machine.project}/.mcp.json 'my docs' "
         "(Git tracks the file, so this changes it for everyone who uses it)"
     )
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from random_json import make_random_message
 
 from mcp_launch import protocol
-from mcp_launch.protocol import framing, json_edit, json_text
+from mcp_launch.protocol import json_edit, json_text
 
 if TYPE_CHECKING:
     from random import Random
@@ -185,65 +185,6 @@ def test_nobody_hides_below_a_thousand_brackets(is_closed: bool) -> None:
     )
 
 
-def test_a_batch_is_taken_apart_as_it_is_written() -> None:
-    batch = b' [ {"id":1.0,"a":[1,2]} , {"b":"]"}, 3 ]\r\n'
-
-    assert json_edit.list_elements(batch) == [b'{"id":1.0,"a":[1,2]}\n', b'{"b":"]"}\n', b"3\n"]
-    assert json_edit.list_elements(b"[]\n") == []
-
-
-def test_several_messages_in_a_line_are_taken_apart() -> None:
-    assert json_edit.list_values(b'{"a":1} [2]{"b":"}"}\r\n') == [
-        b'{"a":1}\n',
-        b"[2]\n",
-        b'{"b":"}"}\n',
-    ]
-    assert json_edit.list_values(b'{"a":1} and so on\n') == [b'{"a":1}\n', b"and so on\n"]
-    assert json_edit.list_values(b"and so on\n") == []
-
-
-@many_messages
-@given(random=st.randoms(use_true_random=True))
-def test_an_answer_is_known_by_its_ends(random: Random) -> None:
-    for _ in range(MESSAGES):
-        line = make_random_message(random)
-        said = read(line)
-        if not isinstance(said, dict):
-            continue
-        short = random.randrange(1, len(line) + 1)
-        key = framing.read_answered(line[:short], line[-short:])
-        if key and len(list_names(line)) == len(said):  # names that come twice are another matter
-            assert key == protocol.spell(said.get("id")), (line, short)
-        kind = framing.read_kind(line[:short])
-        assert kind != "request" or "method" in said, line
-        assert kind != "answer" or "result" in said or "error" in said, line
-
-
-def list_names(line: bytes) -> list[str]:
-    return [name for name, _ in json.loads(line, object_pairs_hook=list)]
-
-
-@pytest.mark.parametrize(
-    ("line", "answered", "kind"),
-    [
-        (b'{"jsonrpc": "2.0", "id": 5, "result": {"a": [%b]}}\n', b"5", "answer"),
-        (b'{"result":{"a":[%b]},"id":5,"jsonrpc":"2.0"}\n', b"5", "answer"),
-        (b'{"error":{"a":[%b]},"jsonrpc":"2.0", "id" : "x" }\r\n', b'"x"', "answer"),
-        (b'{"id":5,"params":{"a":[%b]},"method":"m"}\n', b"5", ""),
-        (b'{"params":{"a":[%b]},"id":5,"method":"m"}\n', b"", ""),
-        (b'{"method":"m","params":{"a":[%b]},"id":5}\n', b"", "request"),
-        (b'{"params":{"a":[%b]},"method":"m","id":5}\n', b"", ""),
-        (b'{"result":{"a":[%b],"id":5}}\n', b"", "answer"),
-        (b'{"result":"\\"id\\":5 %b"}\n', b"", "answer"),
-    ],
-)
-def test_a_long_line_tells_at_its_ends_what_it_is(line: bytes, answered: bytes, kind: str) -> None:
-    line %= b'"\\"id\\":1,",' * 1000 + b"0" if b"[%b]" in line else b"x" * 9999
-
-    assert framing.read_answered(line[:512], line[-512:]) == answered
-    assert framing.read_kind(line[:512]) == kind
-
-
 def test_a_path_that_leads_nowhere_changes_nothing() -> None:
     assert json_edit.replace(b'{"a":{"b":1}}\n', b"2", "a", "c") == b'{"a":{"b":1}}\n'
     assert json_edit.replace(b'{"a":[]}\n', b"2", "a", "b") == b'{"a":[]}\n'
@@ -278,36 +219,6 @@ def test_what_is_read_as_it_is_written_is_what_it_says(random: Random) -> None:
         for name in ("id", "method", "params"):
             raw = json_edit.read_raw(line, name)
             assert (read(raw) if raw else "none") == said.get(name, "none"), line
-
-
-@many_messages
-@given(random=st.randoms(use_true_random=True))
-def test_a_joined_line_says_the_same_and_has_nothing_behind_a_return(random: Random) -> None:
-    for _ in range(MESSAGES):
-        line = make_random_message(random).rstrip(b"\r\n").replace(b" ", b" \r ") + b"\n"
-        joined = json_edit.join_line(line)
-        said = protocol.look(line)
-        assert protocol.look(joined) == said, line
-        if isinstance(said, dict):
-            pieces = [protocol.look(piece) for piece in joined.split(b"\r")]
-            found = [piece for piece in pieces if isinstance(piece, dict) and "method" in piece]
-            assert found in ([], [said]), line
-
-
-@pytest.mark.parametrize(
-    ("line", "is_stray"),
-    [
-        (b"{}\n", False),
-        (b"{}\r\n", False),
-        (b"{}", False),
-        (b"{\r}\n", True),
-        (b"\r{}\n", True),
-        (b"{}\r\r\n", True),
-        (b"{}\r{}", True),
-    ],
-)
-def test_a_return_is_stray_unless_it_ends_the_line(line: bytes, is_stray: bool) -> None:
-    assert protocol.has_stray_return(line) == is_stray
 
 
 def test_a_number_is_the_same_id_however_it_is_written() -> None:

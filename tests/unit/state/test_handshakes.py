@@ -195,14 +195,6 @@ def test_a_question_of_an_unknown_form_is_left_out(
     assert list(read.answers) == [("initialize", b"")]
 
 
-def test_a_changed_answer_is_noticed(environ: dict[str, str], store: Handshakes) -> None:
-    store.write(make_memory(), 100.0)
-    file = find_file(environ)
-    file.write_bytes(file.read_bytes().replace(b'"name":"x"', b'"name":"y"'))
-
-    assert store.read("c", 100.0) is None
-
-
 @pytest.mark.parametrize("content", [b"", b"\n", b"[1]\n", b"[" * 100_000 + b"\n", b"\xff\n"])
 def test_anything_else_is_ignored(
     environ: dict[str, str], store: Handshakes, content: bytes
@@ -400,9 +392,3 @@ def test_of_too_many_files_the_oldest_are_removed(environ: dict[str, str]) -> No
     prune(environ)
 
     assert [file.exists() for file in files] == [True] * 256 + [False] * 44
-
-
-def test_without_a_directory_there_is_nothing_to_remove(environ: dict[str, str]) -> None:
-    prune(environ)
-
-    assert not Path(handshake_files.find_directory(environ)).exists()

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import pytest
 
-import mcp_launch
-from mcp_launch.errors import LaunchError, ProfileRefused, ProfileUntrusted, ServerFailed
-from mcp_launch.launch import profile
+from mcp_launch.errors import LaunchError, ProfileRefused, ServerFailed
 from mcp_launch.state import outcome
 from mcp_launch.state.outcome import Failure, Outcome
 
-DOCTOR = Path(mcp_launch.__file__).parent / "doctor"
-
 # The attributes that hold sentences for people.
-SENTENCES = {"problem", "without_place", "fix", "message"}
 
 
 @pytest.fixture
@@ -76,38 +70,3 @@ def test_the_place_of_an_error_is_apart_from_its_sentence(
     assert error.problem == problem
     assert error.without_place == "b: c"
     assert (error.path, error.line, error.column) == ("/a:1: x", line, column)
-
-
-def test_the_place_is_kept_where_a_file_was_never_trusted(tmp_path: Path) -> None:
-    file = tmp_path / profile.PROJECT_FILE
-    file.write_text("\n[servers.docs]\nwrong = 1\n", encoding="utf-8")
-
-    with pytest.raises(ProfileUntrusted) as refused:
-        profile.read_project_profile(
-            "docs", {"HOME": str(tmp_path)}, str(tmp_path), is_launch=False
-        )
-
-    assert (refused.value.path, refused.value.line, refused.value.column) == (str(file), 3, 1)
-    assert refused.value.problem.startswith(f"{file}:3:1: ")
-
-
-def is_sentence(node: ast.AST) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr in SENTENCES
-
-
-def is_taken_apart(node: ast.AST) -> bool:
-    """Tell whether a sentence is searched, split or compared here, and not only passed on."""
-    if isinstance(node, ast.Attribute):
-        return is_sentence(node.value)  # a method of it
-    if isinstance(node, ast.Compare):
-        return any(is_sentence(one) for one in (node.left, *node.comparators))
-    return isinstance(node, ast.Subscript) and is_sentence(node.value)
-
-
-@pytest.mark.parametrize(
-    "file", sorted(DOCTOR.rglob("*.py")), ids=lambda file: str(file.relative_to(DOCTOR))
-)
-def test_the_doctor_takes_no_sentence_apart(file: Path) -> None:
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-
-    assert not [ast.unparse(node) for node in ast.walk(tree) if is_taken_apart(node)]

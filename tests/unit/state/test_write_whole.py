@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mcp_launch import state
-from mcp_launch.config_files import write_file
+from mcp_launch.config_files import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,6 +120,6 @@ def test_a_draft_is_known_by_its_name_and_abandoned_when_its_writer_has_ended(fi
     state.write_whole(str(file), b"new", is_wanted=look)
 
     [draft] = drafts
-    assert not write_file.is_abandoned(draft)
-    assert write_file.is_abandoned(draft.replace(f"-{os.getpid()}-", f"-{NOBODY}-"))
-    assert not write_file.is_abandoned("file")
+    assert not replace_file.is_abandoned(draft)
+    assert replace_file.is_abandoned(draft.replace(f"-{os.getpid()}-", f"-{NOBODY}-"))
+    assert not replace_file.is_abandoned("file")

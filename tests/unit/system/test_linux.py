@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,6 @@ from mcp_launch.system import linux
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -55,18 +53,6 @@ def test_a_process_has_a_share_of_the_memory() -> None:
     share = linux.measure_share(ME)
 
     assert share is None or share > 0
-
-
-def test_connections_to_a_socket_are_counted(tmp_path: Path) -> None:
-    path = str(tmp_path / "socket of ours")
-    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
-        server.bind(path)
-        server.listen()
-        assert linux.count_connections(path) == 0
-
-        client.connect(path)
-        with server.accept()[0]:
-            assert linux.count_connections(path) == 1
 
 
 def test_nothing_is_known_of_a_process_that_is_not_there() -> None:

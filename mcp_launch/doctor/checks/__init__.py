@@ -1,1 +1,0 @@
-"""The checks: one module for each kind of problem, with functions that yield findings."""

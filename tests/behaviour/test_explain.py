@@ -1,0 +1,106 @@
+"""`mcp-launch explain`: codes of the doctor, topics and commands."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+
+import pytest
+from command_line import run_command
+
+from mcp_launch import cli
+from mcp_launch.doctor.check import CHECKS
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what is written to it."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("words", ["explain ML206", "explain ml206", "help 206"])
+def test_a_code_is_explained_with_its_level(words: str) -> None:
+    done = run_command(*words.split())
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"# ML206: {CHECKS['ML206'].title}\n\nA warning, reported by")
+
+
+def test_several_names_are_explained_one_after_another() -> None:
+    shown = run_command("explain", "ML301", "install", "ML206").stdout
+
+    titles = re.findall(r"^# (ML\d+|Install)", shown, re.MULTILINE)
+    assert titles == ["ML301", "Install", "ML206"]
+
+
+def test_the_beginning_of_codes_lists_them() -> None:
+    shown = run_command("explain", "ml40").stdout
+
+    assert [line[:5] for line in shown.splitlines()] == [
+        code for code in sorted(CHECKS) if code.startswith("ML40")
+    ]
+
+
+@pytest.mark.parametrize("command", ["explain", "help"])
+def test_without_a_name_all_topics_and_codes_are_listed(command: str) -> None:
+    lines = run_command(command).stdout.splitlines()
+
+    assert {"install", "wrap", "profiles", *CHECKS} <= {line.split(" ")[0] for line in lines}
+
+
+def test_the_json_has_every_code_with_its_text() -> None:
+    document = json.loads(run_command("explain", "ML", "ML206", "--json").stdout)
+
+    assert [one["name"] for one in document["explanations"]] == sorted(CHECKS)
+    assert all(one["text"].startswith(f"# {one['name']}: ") for one in document["explanations"])
+
+
+def test_a_topic_has_no_links_that_lead_nowhere() -> None:
+    shown = run_command("help", "profiles").stdout
+
+    assert shown.startswith("# Profiles")
+    assert ".md)" not in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [("wrap", "Usage: mcp-launch wrap "), ("run", "Usage: mcp-launch run "), ("demo", "Usage: ")],
+)
+def test_a_command_shows_its_help_and_then_the_topic_of_its_name(name: str, begins: str) -> None:
+    shown = run_command("explain", name).stdout
+
+    assert shown.startswith(begins)
+    assert ("\n# " in shown) == (name == "wrap")
+
+
+@pytest.mark.parametrize(
+    ("word", "near"),
+    [("ML266", "ML206"), ("instal", "install"), ("zzz", "")],
+)
+def test_an_unknown_name_is_refused_with_the_closest_one(word: str, near: str) -> None:
+    done = run_command("explain", word)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"there is no code, topic or command '{word}'" in done.stderr
+    assert f"fix: {f'did you mean {near}? ' if near else ''}list them: mcp-launch explain" in (
+        done.stderr
+    )
+
+
+@pytest.mark.parametrize("name", ["ML206", "limits"])
+def test_a_terminal_shows_a_text_that_fits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "stdout", terminal)
+
+    assert cli.run(["explain", name]) == 0
+
+    lines = re.sub(r"\x1b\[[\d;]*m", "", terminal.getvalue()).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not any(line.startswith("#") for line in lines)

@@ -1,0 +1,56 @@
+"""`ps` where no server runs: what it says, and which words it refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+from command_line import run_command
+
+from mcp_launch.commands import ps
+from mcp_launch.errors import UsageError
+
+
+class Terminal(io.StringIO):
+    """An end of a terminal."""
+
+    def isatty(self) -> bool:
+        """Return that it is one."""
+        return True
+
+
+def test_without_servers_the_data_is_empty() -> None:
+    data = json.loads(run_command("ps", "--json").stdout)
+
+    assert (data["version"], data["hosts"], data["ownerless"]) == (1, [], [])
+    assert run_command("ps", "--short").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--watch"], "--watch needs a terminal"),
+        (["--json", "--watch"], "cannot be combined"),
+        (["--short", "--json"], "cannot be combined"),
+        (["--short", "--watch"], "cannot be combined"),
+    ],
+    ids=["a pipe", "json and watch", "short and json", "short and watch"],
+)
+def test_a_way_to_show_that_is_not_possible_is_refused(words: list[str], problem: str) -> None:
+    done = run_command("ps", *words)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert problem in done.stderr
+
+
+def test_a_terminal_on_which_nothing_would_be_seen_is_not_watched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    for stream in ("stdin", "stdout"):
+        monkeypatch.setattr(sys, stream, Terminal())
+
+    with pytest.raises(UsageError, match="TERM says dumb"):
+        ps.run(ps.PsRequest(is_watching=True), {})
