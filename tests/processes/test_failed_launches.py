@@ -86,7 +86,7 @@ def test_the_host_is_told_about(
 
 
 # One that is found before anything is started, and one after.
-@pytest.mark.parametrize("kind", ["a dotenv file that is broken", "a server that dies"])
+@pytest.mark.parametrize("kind", ["no such option", "a server that dies"])
 def test_a_tool_tells_about(kind: str, wire: list[str], runner: LaunchRunner) -> None:
     words, text, code = FAILURES[kind]
     fill(runner.project)
