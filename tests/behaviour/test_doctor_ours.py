@@ -33,15 +33,6 @@ def state(doctor: Doctor) -> Path:
 # The directory: ML012.
 
 
-def test_a_file_in_the_way_of_the_state_is_reported(doctor: Doctor) -> None:
-    path = doctor.machine.write("~/.local", "")
-
-    finding = doctor.find_only()
-
-    assert finding["message"].endswith(f"{path} is not a directory; launches cannot write leases")
-    assert finding["fix"] == f"move {path} away"
-
-
 @pytest.mark.parametrize(
     ("name", "mode", "codes"),
     [
@@ -148,15 +139,12 @@ def test_what_is_in_the_way_of_a_directory_is_reported(
 @pytest.mark.parametrize(
     ("text", "mode", "said"),
     [
-        ("[servers", 0o600, ["not valid TOML"]),
         ("[defaults]\nrest = 1\n", 0o600, ["no wrapped server starts"]),
         ("", 0o622, ["can be written by other users; until this is fixed, no wrapped"]),
-        ("[servers.it]\ncwdd = 'x'\n", 0o600, ["until this is fixed, it does not start"]),
         ("[servers.a]\nrest = 1\n[servers.b]\nrest = 1\n", 0o600, ["a does not", "b does not"]),
-        ("[servers.it]\ncommand = 'x'\n", 0o600, []),
         ("", 0o644, []),
     ],
-    ids=["no TOML", "defaults", "open to others", "a server", "two servers", "fine", "readable"],
+    ids=["defaults", "open to others", "two servers", "readable"],
 )
 def test_the_users_file_must_be_usable(
     text: str, mode: int, said: list[str], doctor: Doctor
@@ -167,12 +155,6 @@ def test_the_users_file_must_be_usable(
 
     assert [one["code"] for one in found] == ["ML013"] * len(said)
     assert all(part in one["message"] for part, one in zip(said, found, strict=True))
-
-
-def test_a_profile_that_is_not_a_file_is_reported(doctor: Doctor) -> None:
-    (doctor.machine.home / OWN.removeprefix("~/")).mkdir(parents=True)
-
-    assert doctor.list_codes() == ["ML013"]
 
 
 # Profiles without a server: ML019.
@@ -230,8 +212,6 @@ def test_patterns_without_effect_are_named_once(
     ("pattern", "suggestion"),
     [
         ("raed_*", "did you mean read_*? "),
-        ("Read_*", "did you mean read_*? "),
-        ("delete-page", "did you mean delete_page? "),
         ("zzz*", ""),
     ],
 )

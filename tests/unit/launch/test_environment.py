@@ -104,10 +104,6 @@ def test_a_home_that_the_user_chose_is_accepted_without_a_word(
     assert (decided.cwd.value, decided.place_note) == ("/home/me", "")
 
 
-def test_a_project_is_not_noted() -> None:
-    assert plan_for().place_note == ""
-
-
 def test_the_root_of_a_project_may_be_the_home_directory() -> None:
     """Whoever keeps all of it in Git works in a directory without a root of its own."""
     root = Found("/home/me", ".git in it")
