@@ -84,6 +84,14 @@ def test_codex_with_several_threads_is_a_guess_at_the_newest_older_than_we_are()
     assert "a guess" in found.evidence
 
 
+def test_a_rollout_of_codex_that_is_nested_too_deeply_is_passed_over(tmp_path: Path) -> None:
+    path = rollout(tmp_path, NEW, "/work/other")
+    with open(path, "wb") as file:
+        file.write(b"[" * 100_000 + b"]" * 100_000)
+
+    assert value(identify_codex([lock(NEW), path]).thread) == NEW
+
+
 def test_codex_threads_of_other_directories_are_dropped(tmp_path: Path) -> None:
     elsewhere = rollout(tmp_path, NEW, "/work/other")
 
