@@ -47,7 +47,6 @@ class File(NamedTuple):
     is_outside: bool = False  # above the project's repository, so not part of this project
     has_lists: bool = False  # the servers may be a list, each with its `name`
     lives_in: str = ""  # the host in whose process its servers run; empty: the file's own host
-    is_of_profile: bool = False  # in a directory that only some processes of the host use
 
 
 class Source(Protocol):

@@ -32,8 +32,6 @@ NAME = "wrapped.json"
 UNREADABLE = f"{NAME}.unreadable"
 
 _VERSION = 1
-# In the entry of a file that is gone: do not report it again unless it comes back.
-_FORGOTTEN = "forgotten"
 
 _KINDS = ("toml", "json", "yaml")
 
@@ -49,7 +47,7 @@ def list_files(directory: str) -> Iterator[tuple[str, File]]:
     """
     for path, entry in _list_entries(directory).items():
         file = _make_file(path, entry)
-        if file is not None and not (_is_forgotten(entry) and is_gone(path)):
+        if file is not None:
             yield str(entry.get("host")), file
 
 
@@ -104,8 +102,7 @@ def note(directory: str, host: HostConfig, file: File) -> None:
         "lock": file.lock,
         "has_lists": file.has_lists,
     }
-    is_back = entry.pop(_FORGOTTEN, None) is not None
-    if entry.items() >= facts.items() and not is_back:
+    if entry.items() >= facts.items():
         return
     registry["files"][path] = entry | facts
     _write(directory, registry)
@@ -126,20 +123,7 @@ def forget(directory: str, path: str) -> None:
 
 def list_gone(directory: str) -> list[str]:
     """Return the recorded files that are no longer at their paths."""
-    return [
-        path
-        for path, entry in _list_entries(directory).items()
-        if is_gone(path) and not _is_forgotten(entry)
-    ]
-
-
-def list_forgotten(directory: str) -> list[str]:
-    """Return the missing files that are no longer reported."""
-    return [
-        path
-        for path, entry in _list_entries(directory).items()
-        if is_gone(path) and _is_forgotten(entry)
-    ]
+    return [path for path in _list_entries(directory) if is_gone(path)]
 
 
 def is_gone(path: str) -> bool:
@@ -151,31 +135,6 @@ def is_gone(path: str) -> bool:
     except OSError:
         pass  # we may not enter a directory above it: the file may exist
     return False
-
-
-def forget_gone(directory: str, reported: list[str]) -> list[str]:
-    """Stop reporting missing files once the user has seen them; return those still missing.
-
-    Their entries stay: a file may come back, with another branch or when its disk is mounted,
-    and is then found again.
-
-    Raises:
-        FileRefused: The record is damaged, or other users may have written it.
-        OSError: The record cannot be written.
-
-    """
-    registry = _read(directory)
-    entries = registry["files"]
-    gone = [path for path in reported if isinstance(entries.get(path), dict) and is_gone(path)]
-    for path in gone:
-        entries[path][_FORGOTTEN] = True
-    if gone:
-        _write(directory, registry)
-    return gone
-
-
-def _is_forgotten(entry: object) -> bool:
-    return isinstance(entry, dict) and bool(entry.get(_FORGOTTEN))
 
 
 def _list_entries(directory: str) -> dict[str, Any]:

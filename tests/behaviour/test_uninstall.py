@@ -208,14 +208,11 @@ def test_a_tracked_file_is_unwrapped_too(project: Path) -> None:
     assert path.read_text(encoding="utf-8") == TEXT
 
 
-@pytest.mark.parametrize("is_forgotten", [False, True])
 def test_a_wrapped_file_that_is_gone_is_not_in_the_way_and_its_copy_is_named(
-    is_forgotten: bool, elsewhere: Path, state: Path
+    elsewhere: Path, state: Path
 ) -> None:
     elsewhere.unlink()
     [copy] = (state / "backups").iterdir()
-    if is_forgotten:
-        assert run("unwrap", "--all").returncode == 0
 
     planned = run_command("uninstall", "--dry-run")
 
