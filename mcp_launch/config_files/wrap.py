@@ -322,14 +322,6 @@ def _translate_variables(document: Document, entry: Path) -> tuple[list[str], li
     return translated, [(*span, f"[ {_KEPT}{was}\n{', '.join(kept)}]")]
 
 
-def list_refused_sources(document: Document, entry: Path) -> list[str]:
-    """Return the sources in an entry's `env_vars` that keep Codex from starting."""
-    variables = document.get((*entry, "env_vars"))
-    tables = [one for one in variables if isinstance(one, dict)] if variables else []
-    sources = [str(one.get("source", "local")) for one in tables]
-    return [source for source in sources if source not in SOURCES_OF_CODEX]
-
-
 def _is_understood(variable: dict[str, str]) -> bool:
     from mcp_launch.launch import profile
 

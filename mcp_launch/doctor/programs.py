@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from typing import TYPE_CHECKING
 
-from mcp_launch import hosts
-from mcp_launch.config_files import planned_changes, wrap
 from mcp_launch.doctor import runnable
 from mcp_launch.doctor.check import Finding, check
 from mcp_launch.doctor.runnable import shorten_path
@@ -46,7 +43,7 @@ def check_command(survey: Survey, item: Item) -> Iterator[Finding]:
     * It is not installed, misspelled, or found only through `~/.bashrc`, nvm or pyenv; or the host
       was started before `PATH` was changed. Write its absolute path (`command -v npx`), or set
       `PATH` in the entry's `env` if it needs others beside it, as `npx` needs `node`. Then restart
-      the host or, for Codex, end the daemon that the finding names.
+      the host, and with Codex its daemon (`mcp-launch ps`).
     * The path belongs to one version of a version manager, and that version is gone. Use a path
       that stays the same.
     * The whole command line is in `command`, or the path has `~` or `$HOME`, which hosts do not
@@ -131,9 +128,6 @@ class _Search:
         if isinstance(refused, NotExecutable):
             return Finding("ML201", self.subject, refused.problem, refused.fix)
         title = self.item.host.title
-        if correction := self._split(name):
-            problem = f"the command is a whole command line, which {title} takes for one name"
-            return Finding("ML201", self.subject, problem, f"write {correction}")
         if name[0] == "~" or "$" in name:
             problem = f"{title} does not expand {name}, and there is no such file"
             whole = expand_home(name, self.survey.site.home)
@@ -149,41 +143,11 @@ class _Search:
         elsewhere = self._find_in_shell(name)
         if not elsewhere:
             return Finding("ML201", self.subject, problem, refused.fix)
-        fix = self._explain(name, elsewhere) + self._blame_daemon()
+        fix = self._explain(name, elsewhere)
         is_launcher = elsewhere == self.survey.launcher and self.item.is_wrapped
         repair = offer_path(self.survey, self.item) if is_launcher else None
         found = "your shell finds" if self._find_on_path(name) else "it is installed as"
         return Finding("ML201", self.subject, f"{problem}; {found} {elsewhere}", fix, repair)
-
-    def _split(self, name: str) -> str:
-        """Return how to write a command with its arguments apart; empty if it has none."""
-        item = self.item
-        shape = planned_changes.find_shape(item.document, item.host, item.path)
-        try:
-            words = shlex.split(name)
-        except ValueError:
-            return ""
-        if shape is None or len(words) == 1 or name not in item.words:
-            return ""
-        for place in self.places or ["/"]:
-            try:
-                plan.find_program(words[0], self.path, place)
-            except LaunchError:
-                continue
-            at = item.words.index(name)
-            whole = [*item.words[:at], *words, *item.words[at + 1 :]]
-            return wrap.spell_command(item.document, shape, whole, item.words)
-        return ""
-
-    def _blame_daemon(self) -> str:
-        """Return what else helps if a daemon of the host was started with another PATH."""
-        host, table = self.item.host, self.survey.table
-        facts = hosts.load(self.item.running_as)
-        for pid in host_environment.find_processes(self.survey, host)[:1]:
-            if facts.is_daemon(table, pid):
-                daemon = f"{host.title}'s daemon (process {pid})"
-                return f"; or end {daemon}, which was started with an older PATH: kill {pid}"
-        return ""
 
     def _find_in_shell(self, name: str) -> str:
         if "/" in name:

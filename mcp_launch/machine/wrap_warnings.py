@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcp_launch.config_files import git_tracking, wrap
-from mcp_launch.config_files.host_config import list_entries
-from mcp_launch.documents.document import read_document
+from mcp_launch.config_files import git_tracking
 from mcp_launch.machine import installation
 
 if TYPE_CHECKING:
@@ -25,8 +23,6 @@ def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[
                 f"Git tracks {change.file.path}: if it was committed with mcp-launch in it, "
                 "committing this removes mcp-launch for others"
             )
-        for change in changes:
-            yield from _warn_of_sources(change)
         return
     if len(shared) < len(changes) and (warning := installation.warn(launcher)):
         yield f"{warning.problem}: {warning.fix}"
@@ -41,21 +37,3 @@ def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[
         if list_allowed := host.quirks.list_allowed_commands:
             for path in list_allowed(site):
                 yield f"{path} allows servers by exact command and may refuse wrapped ones"
-
-
-def _warn_of_sources(change: Change) -> Iterator[str]:
-    """Yield a warning for each entry that gets back `env_vars` sources which its host refuses."""
-    if not change.host.quirks.environment.has_env_vars:
-        return
-    before, after = (
-        read_document(change.file.kind, text, change.file.path)
-        for text in (change.before, change.after)
-    )
-    for path in list_entries(after, change.file):
-        refused = wrap.list_refused_sources(after, path)
-        if refused and not wrap.list_refused_sources(before, path):
-            yield (
-                f"{wrap.show_name(after, path)}: its env_vars again have the source "
-                f"{', '.join(refused)}, with which "
-                f"{change.host.title} does not start. Remove it from {change.file.path}"
-            )

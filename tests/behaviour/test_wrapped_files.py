@@ -438,23 +438,6 @@ def test_a_file_with_two_names_is_left_as_it_is(own_home: Path, state: Path) -> 
     assert list_copies(state) == []
 
 
-@pytest.mark.usefixtures("project")
-def test_unwrap_notes_a_source_with_which_codex_does_not_start(own_home: Path) -> None:
-    text = """\
-[mcp_servers.docs]
-command = "x"
-env_vars = ["A", { name = "T", source = "thread" }]
-"""
-    path = write(own_home / ".codex" / "config.toml", text)
-    assert "does not start" not in run("wrap").stdout
-
-    said = run("unwrap").stdout
-
-    assert path.read_text(encoding="utf-8") == text
-    assert "docs: its env_vars again have the source thread" in said
-    assert "with which Codex does not start" in said
-
-
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
