@@ -28,7 +28,6 @@ from mcp_launch.commands.ps import PsRequest
 from mcp_launch.commands.screen import Screen
 from mcp_launch.machine import process_snapshot, running, units
 from mcp_launch.machine.pipe_ends import Endpoints
-from mcp_launch.machine.process_snapshot import ConnectedClient, Population
 from mcp_launch.machine.recognize_server import Configured
 from mcp_launch.state import leases
 from mcp_launch.system import linux, portable
@@ -407,53 +406,3 @@ def test_the_name_that_a_launch_was_given_is_shown(runner: LaunchRunner, state: 
     seen = take(state, Configured("it", tuple(ENVIRONMENT_SERVER), "codex"))
 
     assert [server.name for server in seen.hosts[0].servers] == ["web"]
-
-
-# The clients of a daemon
-
-CONNECT = """
-import os, socket, sys
-connection = socket.socket(socket.AF_UNIX)
-connection.connect(sys.argv[1])
-os.write(1, b"ready\\n")
-sys.stdin.read()
-"""
-
-
-def list_clients() -> tuple[ConnectedClient, ...] | None:
-    return Population(limit_to_subtree()).list_clients(os.getpid())
-
-
-@pytest.mark.parametrize(
-    ("name", "is_named"), [("codex", True), ("python3", False)], ids=["a host's", "another"]
-)
-def test_clients_are_counted_as_long_as_they_are_connected(
-    name: str, is_named: bool, runner: LaunchRunner, tmp_path: Path
-) -> None:
-    program = link(runner, name)
-    path = str(tmp_path / "socket")
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(path)
-        listening.listen()
-        pair = socket.socketpair()  # as Codex's daemon has one
-        assert list_clients() == ()
-        client = runner.start([program, "-S", "-E", "-c", CONNECT, path])
-        connection, _ = listening.accept()
-        assert client.read_line() == b"ready\n"
-
-        assert list_clients() == (ConnectedClient(client.pid if is_named else 0, ""),)
-
-        assert client.finish()[0] == 0
-        assert list_clients() == ()
-        connection.close()
-    assert list_clients() == ()
-    for end in pair:
-        end.close()
-
-
-def test_clients_are_unknown_where_no_socket_has_a_known_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(Endpoints, "find_peer", lambda *_: None)
-
-    assert list_clients() is None

@@ -105,20 +105,16 @@ def test_a_pipe_in_place_of_a_record_does_not_block(codex_home: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "role", "is_told"),
+    ("words", "role"),
     [
-        (["codex"], "", False),
-        (["codex", "app-server"], "app server", False),
-        (["codex", "app-server", "--listen", "unix://"], "daemon", False),
-        (["codex", "app-server", "--listen", "unix://", "--managed-daemon"], "daemon", True),
+        (["codex"], ""),
+        (["codex", "app-server"], "app server"),
+        (["codex", "app-server", "--listen", "unix://"], "daemon"),
     ],
-    ids=["a terminal", "an editor's", "started by hand", "started by a terminal"],
+    ids=["a terminal", "an editor's", "a daemon"],
 )
-def test_only_the_daemon_of_terminals_is_ended_without_them(
-    words: list[str], role: str, is_told: bool
-) -> None:
+def test_a_process_of_codex_has_a_role(words: list[str], role: str) -> None:
     assert CODEX.name_role(words) == role
-    assert bool(CODEX.tell_unattended(words)) is is_told
 
 
 # Claude Code
@@ -204,4 +200,4 @@ def test_other_hosts_have_no_titles() -> None:
     other = HOSTS["cursor"].sessions
 
     assert other.read_title(see_claude(), SESSION, "") == ""
-    assert (other.name_role(["x"]), other.tell_unattended(["x"])) == ("", "")
+    assert other.name_role(["x"]) == ""

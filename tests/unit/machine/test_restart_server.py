@@ -15,8 +15,6 @@ from mcp_launch import state, system
 from mcp_launch.machine import restart_server
 from mcp_launch.machine.restart_server import AskedLauncher, Restarted
 from mcp_launch.state import leases
-from mcp_launch.state.launch_log import Log
-from mcp_launch.values import FAILURE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -161,18 +159,12 @@ def wait_for_all(
         launcher,
     )
     write_lease(**changes)
-    return restart_server.wait(TABLE, asked, os.environ, limit)
+    return restart_server.wait(TABLE, asked, limit)
 
 
 def wait(limit: float = 10.0, **changes: Any) -> Restarted:
     """Return the outcome for a launch whose only server was process 70."""
     return wait_for_all({"server": 70}, limit, **changes)["server"]
-
-
-def log_failure() -> None:
-    log = Log(f"{state.find_directory(os.environ)}/logs/L.log", {"launch": "L"})
-    log.note("it was broken before", FAILURE, time.time() - 60)
-    log.note("the server could not be started: no database", FAILURE, time.time() + 1)
 
 
 def test_a_new_server_means_that_it_was_restarted() -> None:
@@ -212,21 +204,16 @@ def test_a_server_that_another_request_has_replaced_counts_as_restarted() -> Non
     assert wait(restart_requests=2)[:3] == ("restarted", 0, 70)
 
 
-def test_a_failure_is_quoted_from_the_log() -> None:
-    log_failure()
+def test_a_failure_is_quoted_from_the_lease() -> None:
+    failure = {"problem": "no database", "fix": "start it"}
 
-    told = wait(restart_requests=2, server=None, state=leases.FAILED)
+    told = wait(restart_requests=2, server=None, state=leases.FAILED, failure=failure)
 
-    assert told.outcome == "failed"
-    assert told.problem == "the server could not be started: no database"
+    assert (told.outcome, told.problem) == ("failed", "no database")
 
 
-def test_a_launch_that_ends_meanwhile_is_reported_with_its_failure() -> None:
-    log_failure()
-
-    told = wait(launcher=OTHER["launcher"])
-
-    assert told.problem == ("its launch has ended: the server could not be started: no database")
+def test_a_launch_that_ends_meanwhile_is_reported() -> None:
+    assert wait(launcher=OTHER["launcher"]).problem == "its launch has ended (mcp-launch logs)"
 
 
 def test_nothing_is_waited_for_for_ever() -> None:
