@@ -45,7 +45,7 @@ _OURS = re.compile(
             r"nowhere",  # where Codex lists tools
             rf"backups(/{backups.NAME.pattern})?",
             r"([a-z]+/)?\.mcp-launch-draft-\d+-[0-9a-f]{32}",
-            r"crash-\d+\.txt|wrap\.lock|wrapped\.json(\.unreadable)?",
+            r"crash-\d+\.txt|wrap\.lock|wrapped\.json",
             re.escape(profile_tables.KEPT),
             re.escape(entry_script.NAME),
         )

@@ -95,8 +95,10 @@ def edit(request: WrapRequest, environ: Mapping[str, str], *, is_wrapping: bool)
     changes = planned_changes.look_at_all(files, wish, report.refuse)
     changes = [_protect_tracked(change, request) for change in changes]
     if not is_wrapping and request.is_about_all:
-        for doubt in wrapped_files.list_doubts(directory):
-            report.refuse(doubt)
+        try:
+            wrapped_files.check(directory)
+        except FileRefused as refused:
+            report.refuse(refused)
     _check_names(request, files, changes)
     wanted = [change for change in changes if change.is_any]
     _refuse_contradictions(wanted, environ)

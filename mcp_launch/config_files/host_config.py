@@ -174,7 +174,6 @@ MANAGED = "it is managed by your organisation"
 PLUGIN = "it comes with a plugin"
 TRACKED = "Git tracks its file"
 PERHAPS_TRACKED = "Git may track its file, but could not be asked"
-SCRIPT = "its file is a shell script, which is never changed"
 ONE_TEXT = "its command has several words; move all but the first to args"
 
 # How deep to search for a plugin's file: below a marketplace, a plugin, a version.

@@ -224,8 +224,7 @@ def _amend(document: Document, path: Path, shape: Shape, wish: Wish) -> _Proposa
     needs_name = has_command and not run_options.has(words[2:], "--server")
     named = wrap.name_entry(document, path) if needs_name else []
     edits, amended = wrap.amend(document, path, shape, [*named, *wish.options])
-    needs_path = wish.writes_path or wrap.list_stopping_variables(document, path)
-    is_named = needs_path and os.path.isabs(wish.launcher) and not os.path.isabs(words[0])
+    is_named = wish.writes_path and not os.path.isabs(words[0])
     if is_named or wrap.is_launcher_misplaced(words, wish.launcher):
         edits += wrap.repoint(document, path, shape, wish.launcher)
         amended[0] = wish.launcher

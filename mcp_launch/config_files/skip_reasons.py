@@ -13,7 +13,6 @@ from mcp_launch.config_files.host_config import (
     PERHAPS_TRACKED,
     PLUGIN,
     REMOTE,
-    SCRIPT,
     TRACKED,
 )
 
@@ -46,7 +45,6 @@ _LABELS = {
     MANAGED: "managed by your organisation",
     TRACKED: "in files that Git tracks",
     PERHAPS_TRACKED: "in files that Git may track",
-    SCRIPT: "in shell scripts",
     NO_RUN: "without the word run",
     NOT_UNDERSTOOD: "not understood",
     UNSAFE: _UNSAFE,

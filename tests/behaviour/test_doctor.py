@@ -150,14 +150,6 @@ CASES = {
         "mcp-launch wrap",
         "wrap docs again",
     ),
-    "ML126": Case(
-        {CODEX: spell_codex(docs={**WRAPPED, "env": {"PYTHONHOME": "/opt/python"}})},
-        "error",
-        "codex docs {home}/.codex/config.toml:2:1",
-        "PYTHONHOME in the entry also reaches the Python of mcp-launch, so 'docs' may not start",
-        "mcp-launch wrap --host codex docs",
-        "wrap docs in {home}/.codex/config.toml",
-    ),
     "ML201": Case(
         {CURSOR: spell(docs={"command": "no-such-thing"})},
         "error",
@@ -747,7 +739,7 @@ def test_entries_of_one_file_are_wrapped_at_once_and_only_those_that_were_shown(
     assert after["projects"] == elsewhere
 
 
-@pytest.mark.parametrize("code", ["ML103", "ML116", "ML125", "ML126"])
+@pytest.mark.parametrize("code", ["ML103", "ML116", "ML125"])
 def test_what_is_offered_helps(code: str, doctor: Doctor) -> None:
     program = os.path.join(os.path.dirname(sys.executable), "mcp-launch")
     for path, text in CASES[code].files.items():
