@@ -16,7 +16,6 @@ from mcp_launch.machine import call_records, units
 from mcp_launch.machine.call_records import (
     CallFilter,
     Follower,
-    RunningHosts,
     list_parts,
     read_each,
     read_last,
@@ -116,8 +115,7 @@ def _read_last(
 def _make_printer(environ: Mapping[str, str]) -> Callable[[list[RecordedCall]], None]:
     """Return a function that prints calls in a table, below those that it has printed before."""
     console = Screen()
-    name_host = RunningHosts(environ).name
-    table = calls_table.CallTable(console, find_home_directory(environ), name_host)
+    table = calls_table.CallTable(console, find_home_directory(environ))
     is_first = True
 
     def show(calls: list[RecordedCall]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from rich.text import Text
@@ -12,7 +11,7 @@ from mcp_launch.machine import units
 from mcp_launch.values import NO_ANSWER_WITHIN, TIMED_OUT, shorten_home
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from mcp_launch.commands.screen import Screen
     from mcp_launch.machine.call_records import RecordedCall
@@ -60,14 +59,8 @@ _SECOND, _MINUTE, _TEN = 1000.0, 60_000.0, 10.0
 class CallTable:
     """Draws calls; rows that come later are aligned with those before, as far as they fit."""
 
-    def __init__(
-        self,
-        screen: Screen,
-        home: str,
-        name_host: Callable[[RecordedCall], str] = attrgetter("host"),
-    ) -> None:
+    def __init__(self, screen: Screen, home: str) -> None:
         self._screen = screen
-        self._name_host = name_host
         self._home = home if screen.is_terminal else ""
         self._ids: set[str] = set()
         self._widest: list[Text] = [Text() for _ in _CALL_COLUMNS]
@@ -96,7 +89,7 @@ class CallTable:
         project = shorten_home(call.project, self._home)
         return [
             Text(units.tell_clock(call.time, is_short=is_short), "dim"),
-            make_text(self._name_host(call)) if call.host else _NOTHING,
+            make_text(call.host) if call.host else _NOTHING,
             make_text(caller, "cyan") if caller else _NOTHING,
             make_text(project) if project else _NOTHING,
             make_text(call.server) if call.server else _NOTHING,

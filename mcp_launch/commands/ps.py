@@ -21,7 +21,7 @@ from mcp_launch.values import find_home_directory
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcp_launch.machine.process_snapshot import ConnectedClient, KnownPool, Server
+    from mcp_launch.machine.process_snapshot import KnownPool, Server
     from mcp_launch.machine.running import Census, HostProcess, Session
     from mcp_launch.machine.survey import Survey
     from mcp_launch.system import ProcessTable
@@ -137,14 +137,8 @@ def _describe_host(host: HostProcess) -> dict[str, Any]:
         "memory": _describe_memory(host),
         "not_running": len(host.absent),
         "saved": host.saved,
-        "clients": None if host.clients is None else [*map(_describe_client, host.clients)],
-        "note": host.note or None,
         "sessions": [_describe_session(session) for session in host.sessions],
     }
-
-
-def _describe_client(client: ConnectedClient) -> dict[str, Any]:
-    return {"pid": client.pid or None, "terminal": client.terminal or None}
 
 
 def _describe_session(session: Session) -> dict[str, Any]:

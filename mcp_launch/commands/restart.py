@@ -82,11 +82,7 @@ def run(
     replies = {launch: _ask(survey, one) for launch, one in launches.items()}
     outcomes: list[tuple[Chosen, Restarted]] = []
     for launch, reply in replies.items():
-        done = (
-            reply
-            if isinstance(reply, Restarted)
-            else restart_server.wait(survey.table, reply, environ)
-        )
+        done = reply if isinstance(reply, Restarted) else restart_server.wait(survey.table, reply)
         theirs = [one for one in chosen if _name_launch(one) == launch]
         outcomes += [(one, _pick(one, done)) for one in theirs]
     if request.is_json:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from mcp_launch.commands.screen import Screen
-    from mcp_launch.machine.process_snapshot import ConnectedClient, LeasedLaunch, Server
+    from mcp_launch.machine.process_snapshot import LeasedLaunch, Server
     from mcp_launch.machine.running import Census, HostProcess, Session
 
 # Calls per minute: shown only if there are some.
@@ -112,14 +112,8 @@ class _Table:
         facts = [f"pid {host.pid}"] if host.pid else []
         facts += [f"up {units.tell_age(host.age)}"] if host.age is not None else []
         facts += [units.count(len(list_distinct(host.servers)), "server"), _tell_memory(host)]
-        facts += [_tell_clients(host.clients)] if host.clients else []
         title = make_text(f"{host.title} {host.role}".rstrip(), "bold")
         yield from self._join(title, facts, _OF_SESSION)
-        if host.note:
-            yield from self._wrap(host.note, _OF_SESSION, "yellow")
-        if self._request.is_verbose and host.clients:
-            named = ", ".join(map(_name_client, host.clients))
-            yield from self._wrap(f"connected: {named}", _OF_SESSION, "dim")
         for session in host.sessions:
             yield self._draw_session(session)
             for server in session.servers:
@@ -207,16 +201,6 @@ def _tell_memory(host: HostProcess) -> str:
     # As usual, shared pages are divided among their users; where they are not, that is said.
     told = size if kind == "PSS" else f"{size} {kind}"
     return f"{told} (saves {units.tell_size(host.saved)})" if host.saved else told
-
-
-def _tell_clients(clients: tuple[ConnectedClient, ...]) -> str:
-    are_terminals = all(client.terminal for client in clients)
-    return units.count(len(clients), "terminal" if are_terminals else "client")
-
-
-def _name_client(client: ConnectedClient) -> str:
-    name = f"process {client.pid}" if client.pid else "an unknown process"
-    return f"{name} ({client.terminal})" if client.terminal else name
 
 
 def _tell_shortly(seconds: float) -> str:

@@ -45,7 +45,7 @@ _OURS = re.compile(
             r"nowhere",  # where Codex lists tools
             rf"backups(/{backups.NAME.pattern})?",
             r"([a-z]+/)?\.mcp-launch-draft-\d+-[0-9a-f]{32}",
-            r"crash-\d+\.txt|wrap\.lock|wrapped\.json(\.unreadable)?",
+            r"crash-\d+\.txt|wrap\.lock|wrapped\.json",
             re.escape(profile_tables.KEPT),
             re.escape(entry_script.NAME),
         )
@@ -134,7 +134,7 @@ def _list_obstacles(edited: Edited, directory: str) -> Iterator[str]:
                 yield f"{where} starts mcp-launch, {entry.why_not}{by_hand}"
     known = {os.path.realpath(change.file.path) for change in edited.changes}
     known |= {os.path.realpath(file.path) for _, file in wrapped_files.list_files(directory)}
-    known |= {*wrapped_files.list_gone(directory), *wrapped_files.list_forgotten(directory)}
+    known |= {*wrapped_files.list_gone(directory)}
     copies = {backups.name_copy(directory, path) for path in known}
     for copy in {*backups.list_copies(directory)} - copies:
         yield (
@@ -171,7 +171,7 @@ def _may_name_us(error: LaunchError) -> bool:
 
 def _list_last_copies(directory: str) -> Iterator[tuple[str, str]]:
     """Return the wrapped files that are gone, each with its copy."""
-    for path in (*wrapped_files.list_gone(directory), *wrapped_files.list_forgotten(directory)):
+    for path in wrapped_files.list_gone(directory):
         copy = backups.name_copy(directory, path)
         if os.path.lexists(copy):
             yield path, copy

@@ -7,7 +7,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch import state, system
+from mcp_launch import state
 from mcp_launch.commands import output
 from mcp_launch.commands.output import print_json
 from mcp_launch.commands.wrap_report import WrapReport
@@ -28,8 +28,8 @@ from mcp_launch.config_files.site import Site
 from mcp_launch.errors import FileRefused, LaunchError, UsageError, suggest
 from mcp_launch.hosts.configured import HOSTS, WRITTEN_IN
 from mcp_launch.launch import options, profile, sharing
-from mcp_launch.machine import installation, known_files, wrap_warnings
-from mcp_launch.machine.survey import check_hosts, list_elsewhere, make_site
+from mcp_launch.machine import installation, wrap_warnings
+from mcp_launch.machine.survey import check_hosts, list_elsewhere, list_known_files, make_site
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,15 +95,15 @@ def edit(request: WrapRequest, environ: Mapping[str, str], *, is_wrapping: bool)
     changes = planned_changes.look_at_all(files, wish, report.refuse)
     changes = [_protect_tracked(change, request) for change in changes]
     if not is_wrapping and request.is_about_all:
-        for doubt in wrapped_files.list_doubts(directory):
-            report.refuse(doubt)
+        try:
+            wrapped_files.check(directory)
+        except FileRefused as refused:
+            report.refuse(refused)
     _check_names(request, files, changes)
     wanted = [change for change in changes if change.is_any]
     _refuse_contradictions(wanted, environ)
     _show(report, changes, files)
     for warning in wrap_warnings.list_warnings(site, wanted, program):
-        report.warn(warning)
-    for warning in wrap_warnings.list_missing_programs(site, wanted, launcher):
         report.warn(warning)
     is_agreed = bool(wanted) and _is_agreed(report, request, wanted)
     if is_wrapping and not request.is_dry and (is_agreed or _names(changes, launcher)):
@@ -112,8 +112,7 @@ def edit(request: WrapRequest, environ: Mapping[str, str], *, is_wrapping: bool)
         write(report, wanted, directory)
     still_wrapped: list[str] = []
     if not is_wrapping:
-        is_declined = bool(wanted) and not is_agreed and not request.is_dry
-        _tidy_as_asked(report, request, changes, directory, is_declined=is_declined)
+        _tidy_as_asked(report, request, changes, directory)
         still_wrapped = _show_still_wrapped(report, request, files, directory)
     elif not request.is_dry:
         _note_wrapped(changes, directory)
@@ -177,7 +176,7 @@ def list_files(request: WrapRequest, site: Site, directory: str) -> list[tuple[H
     """
     check_hosts(request.hosts)
     wanted = [host for host in HOSTS.values() if not request.hosts or host.name in request.hosts]
-    known = known_files.list_all(wanted, site, system.open_table())
+    known = list_known_files(wanted, site)
     if request.files and request.is_everywhere:
         raise UsageError("--all and --file cannot be combined", fix="leave out one of them")
     if request.files:
@@ -199,7 +198,7 @@ def _find_file(
         raise UsageError(
             f"{path} was wrapped and is gone",
             fix="if you moved it, unwrap it where it is now: mcp-launch unwrap --file NEWPATH; "
-            "if not, remove its record: mcp-launch unwrap --all",
+            "if it was deleted, there is nothing left to do",
         )
     if not os.path.isfile(path):
         raise UsageError(f"there is no file {path}", fix="check the path")
@@ -337,12 +336,7 @@ def _note_wrapped(changes: list[Change], directory: str) -> None:
 
 
 def _tidy_as_asked(
-    report: WrapReport,
-    request: WrapRequest,
-    changes: list[Change],
-    directory: str,
-    *,
-    is_declined: bool,
+    report: WrapReport, request: WrapRequest, changes: list[Change], directory: str
 ) -> None:
     if not request.is_dry:
         tidy(report, changes, directory)
@@ -351,13 +345,9 @@ def _tidy_as_asked(
         return
     gone = wrapped_files.list_gone(directory)
     for path in gone:
-        report.warn(replace_file.describe_gone(path))
-    if request.is_dry or is_declined:
-        return
-    for path in replace_file.forget_gone(directory, gone):
         copy = backups.name_copy(directory, path)
-        kept = f". A copy of the original stays in {copy}" if os.path.exists(copy) else ""
-        report.warn(f"{path} will not be reported again unless it comes back{kept}")
+        kept = f". A copy of the original is in {copy}" if os.path.exists(copy) else ""
+        report.warn(f"{replace_file.describe_gone(path)}{kept}")
 
 
 def tidy(report: WrapReport, changes: list[Change], directory: str) -> None:

@@ -47,7 +47,6 @@ class File(NamedTuple):
     is_outside: bool = False  # above the project's repository, so not part of this project
     has_lists: bool = False  # the servers may be a list, each with its `name`
     lives_in: str = ""  # the host in whose process its servers run; empty: the file's own host
-    is_of_profile: bool = False  # in a directory that only some processes of the host use
 
 
 class Source(Protocol):
@@ -175,7 +174,6 @@ MANAGED = "it is managed by your organisation"
 PLUGIN = "it comes with a plugin"
 TRACKED = "Git tracks its file"
 PERHAPS_TRACKED = "Git may track its file, but could not be asked"
-SCRIPT = "its file is a shell script, which is never changed"
 ONE_TEXT = "its command has several words; move all but the first to args"
 
 # How deep to search for a plugin's file: below a marketplace, a plugin, a version.

@@ -17,10 +17,8 @@ from mcp_launch.config_files.skip_reasons import (
     NOT_UNDERSTOOD,
     NOT_WRAPPED,
     OTHERWISE,
-    SHARES,
     UNSAFE,
 )
-from mcp_launch.documents import yaml_text
 from mcp_launch.documents.document import read_document
 from mcp_launch.errors import FileRefused, LaunchError, UsageError
 
@@ -84,7 +82,6 @@ class _Proposal(NamedTuple):
     shape: Shape
     edits: list[Edit]
     amended: tuple[str, ...] = ()  # its new command, if it was wrapped and stays wrapped
-    also: tuple[Path, ...] = ()  # other entries that are the same text (YAML aliases)
 
 
 def read_file(path: str) -> str:
@@ -176,11 +173,8 @@ def _propose_all(
     """Return the changes that are safe, and why the other entries are skipped."""
     reasons: dict[Path, str] = {}
     proposals = []
-    sharing = _list_sharing(document, host, file)
     for path in paths:
         proposal = _propose(document, host, file, path, wish)
-        if path in sharing and (proposal == UNSAFE or not isinstance(proposal, str)):
-            proposal = _propose_shared(document, proposal, sharing[path], wish)
         if isinstance(proposal, str):
             reasons[path] = proposal
         else:
@@ -230,41 +224,13 @@ def _amend(document: Document, path: Path, shape: Shape, wish: Wish) -> _Proposa
     needs_name = has_command and not run_options.has(words[2:], "--server")
     named = wrap.name_entry(document, path) if needs_name else []
     edits, amended = wrap.amend(document, path, shape, [*named, *wish.options])
-    needs_path = wish.writes_path or wrap.list_stopping_variables(document, path)
-    is_named = needs_path and os.path.isabs(wish.launcher) and not os.path.isabs(words[0])
+    is_named = wish.writes_path and not os.path.isabs(words[0])
     if is_named or wrap.is_launcher_misplaced(words, wish.launcher):
         edits += wrap.repoint(document, path, shape, wish.launcher)
         amended[0] = wish.launcher
     if not edits:
         return ALREADY_WRAPPED if has_command else IN_PROFILE
     return _Proposal(path, shape, edits, tuple(amended))
-
-
-def _list_sharing(document: Document, host: HostConfig, file: File) -> dict[Path, list[Path]]:
-    """Return the entries that share the text to be changed with others, and these others."""
-    parts = {}
-    for path in list_entries(document, file) if document.kind == "yaml" else ():
-        shape = find_shape(document, host, path)
-        keys = (shape.command, shape.args) if shape else ()
-        parts[path] = [document.get(path + key) for key in ((), *keys)]
-    return yaml_text.list_sharing(parts)
-
-
-def _propose_shared(
-    document: Document, proposal: _Proposal | str, others: list[Path], wish: Wish
-) -> _Proposal | str:
-    """Return what to change in an entry that shares its text with others, or why it is skipped.
-
-    Wrapping it would also wrap the others, which nobody asked for. Unwrapping it unwraps them
-    all, so it is done only if that is wanted for each.
-    """
-    names = [wrap.show_name(document, path) for path in others]
-    is_wanted = not wish.names or set(names) <= set(wish.names)
-    if isinstance(proposal, str) or wish.launcher or not is_wanted:
-        return f"{SHARES} {', '.join(names)}"
-    if any(document.get(path) is not document.get(proposal.path) for path in others):
-        return f"{SHARES} {', '.join(names)}"
-    return proposal._replace(also=tuple(others))
 
 
 def _tell_why_not(host: HostConfig, entry: object, words: list[str], wish: Wish) -> str:
@@ -315,9 +281,8 @@ def _is_right(before: Document, after: Document, proposal: _Proposal, wish: Wish
 def _drop(document: Document, proposals: list[_Proposal]) -> object:
     """Return a document's value without the commands of these proposals."""
     paths = [
-        (*path, *key)
+        (*one.path, *key)
         for one in proposals
-        for path in (one.path, *one.also)
         for key in (one.shape.command, one.shape.args, ("env_vars",))
     ]
     return document.copy_without(paths)

@@ -82,24 +82,13 @@ def let_go(file: File, directory: str) -> str:
         return ""  # next time
 
 
-def forget_gone(directory: str, reported: list[str]) -> list[str]:
-    """Stop reporting missing files once the user has seen them; return those still missing."""
-    try:
-        if reported and os.path.isdir(directory):
-            with keep_others_out(directory):
-                return wrapped_files.forget_gone(directory, reported)
-    except (OSError, FileRefused):
-        pass  # next time
-    return []
-
-
 def describe_gone(path: str) -> str:
     """Return what a person can do about a wrapped file that is gone."""
     is_alone = os.path.isdir(os.path.dirname(path))
     back = "If it is on another branch or in a stash, bring it back first. " if is_alone else ""
     return (
         f"{path} was wrapped and is gone. {back}If you moved it, unwrap it where it is now: "
-        "mcp-launch unwrap --file NEWPATH"
+        "mcp-launch unwrap --file NEWPATH. If it was deleted, there is nothing left to do"
     )
 
 

@@ -115,38 +115,11 @@ def has(own: list[str], option: str) -> bool:
 def list_command(words: list[str]) -> list[str]:
     """Return the server's command from the words after `run`; empty if they have none.
 
-    After an unknown option, perhaps of a later version, the command begins after "--".
-
     Raises:
-        UsageError: The words are invalid, and it is unclear where the command begins.
+        UsageError: The words are invalid.
 
     """
-    try:
-        return options.split(words)[1]
-    except UsageError:
-        end = words.index("--") if "--" in words else len(words)
-        if not words[end + 1 :] or not _are_options(words[:end]):
-            raise
-        return words[end + 1 :]
-
-
-def _are_options(words: list[str]) -> bool:
-    """Return whether all these words can only be options, though some are unknown.
-
-    A word after an unknown option may be its value, or already the server's command with its
-    own "--".
-    """
-    at = 0
-    while at < len(words):
-        name, equals, _ = words[at].partition("=")
-        if not name.startswith("-") or name == "-":
-            return False
-        at += 1
-        if equals or name in options.SWITCHES:
-            continue
-        if name in options.TAKE_A_VALUE:
-            at += 1
-    return True
+    return options.split(words)[1]
 
 
 def _read(words: list[str]) -> tuple[list[_Given], int]:

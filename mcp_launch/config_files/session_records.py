@@ -39,10 +39,6 @@ class SessionRecords:
         """Return what a process of the host is, if it is not its program in a terminal."""
         return ""
 
-    def tell_unattended(self, argv: list[str]) -> str:  # noqa: ARG002
-        """Return what becomes of a process without clients; "" if that is not known."""
-        return ""
-
 
 def read_first(path: str) -> Iterator[dict[str, Any]]:
     """Return the first records of a file that has one in each line."""

@@ -13,7 +13,6 @@ from mcp_launch.config_files.host_config import (
     PERHAPS_TRACKED,
     PLUGIN,
     REMOTE,
-    SCRIPT,
     TRACKED,
 )
 
@@ -29,7 +28,6 @@ UNSAFE = "it is written in a way that cannot be changed safely"
 # These are followed by details.
 NO_RUN = "mcp-launch does not start it without the word run"
 NOT_UNDERSTOOD = "this version does not understand its options of run"
-SHARES = "it shares its text with"
 
 _INVALID = "invalid"
 _UNSAFE = "not safe to change"
@@ -47,16 +45,14 @@ _LABELS = {
     MANAGED: "managed by your organisation",
     TRACKED: "in files that Git tracks",
     PERHAPS_TRACKED: "in files that Git may track",
-    SCRIPT: "in shell scripts",
     NO_RUN: "without the word run",
     NOT_UNDERSTOOD: "not understood",
-    SHARES: _UNSAFE,
     UNSAFE: _UNSAFE,
     ONE_TEXT: _UNSAFE,
     NOT_A_TABLE: _INVALID,
     MALFORMED: _INVALID,
 }
-_ATTENTION = (NO_RUN, NOT_UNDERSTOOD, SHARES, UNSAFE, ONE_TEXT, NOT_A_TABLE, MALFORMED)
+_ATTENTION = (NO_RUN, NOT_UNDERSTOOD, UNSAFE, ONE_TEXT, NOT_A_TABLE, MALFORMED)
 
 
 def name(reason: str) -> str:

@@ -34,12 +34,6 @@ _KEPT = "# mcp-launch unwrap: "
 
 SOURCES_OF_CODEX = ("local", "remote")
 
-# The script of our program starts a Python that ignores them; the program itself does not.
-_STOP_PYTHON = (
-    *("PYTHONHOME", "PYTHONPLATLIBDIR", "PYTHONEXECUTABLE", "PYTHONINSPECT"),
-    "__PYVENV_LAUNCHER__",
-)
-
 
 class Shape(NamedTuple):
     """Where an entry has the words of its command."""
@@ -84,12 +78,6 @@ def is_launcher_misplaced(words: list[str], launcher: str) -> bool:
     return needs_bare_name or (words[0] != launcher and names_program(words))
 
 
-def list_stopping_variables(document: Document, entry: Path) -> list[str]:
-    """Return the variables of an entry that keep a Python from starting which obeys them."""
-    inner = [one for one in document.get(entry).values() if isinstance(one, dict)]
-    return [name for name in _STOP_PYTHON if any(name in one for one in inner)]
-
-
 def is_wrapped_otherwise(words: list[str]) -> bool:
     """Return whether another program starts the launcher: `uvx`, `pipx run`, `python -m`, `env`."""
     return find_run(words[1:]) is not None
@@ -131,8 +119,6 @@ def _find_launchers(words: list[str]) -> Iterator[int]:
 def spell_command(document: Document, shape: Shape, words: list[str], was: list[str]) -> str:
     """Return how to write a command in a file in place of another, for a person to copy."""
     shown = masking.mask(words)
-    if document.kind == "shell":
-        return masking.join(shown)
     first, rest = shape.command[-1], shape.args[-1]
     values = {first: shown} if shape.is_one_list else {first: shown[0], rest: shown[1:]}
     if not shape.is_one_list and words[:1] == was[:1]:
@@ -320,14 +306,6 @@ def _translate_variables(document: Document, entry: Path) -> tuple[list[str], li
     # A comment may be inside a list even where none may follow the list.
     was = json.dumps(document.cut(span))
     return translated, [(*span, f"[ {_KEPT}{was}\n{', '.join(kept)}]")]
-
-
-def list_refused_sources(document: Document, entry: Path) -> list[str]:
-    """Return the sources in an entry's `env_vars` that keep Codex from starting."""
-    variables = document.get((*entry, "env_vars"))
-    tables = [one for one in variables if isinstance(one, dict)] if variables else []
-    sources = [str(one.get("source", "local")) for one in tables]
-    return [source for source in sources if source not in SOURCES_OF_CODEX]
 
 
 def _is_understood(variable: dict[str, str]) -> bool:

@@ -9,7 +9,6 @@ is never overwritten.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shlex
@@ -28,70 +27,43 @@ if TYPE_CHECKING:
     from mcp_launch.documents.document import Kind
 
 NAME = "wrapped.json"
-# A record that cannot be parsed is kept under this name when a new one is started.
-UNREADABLE = f"{NAME}.unreadable"
 
 _VERSION = 1
-# In the entry of a file that is gone: do not report it again unless it comes back.
-_FORGOTTEN = "forgotten"
 
 _KINDS = ("toml", "json", "yaml")
-
-
-class _Damaged(FileRefused):
-    """The record is ours, but cannot be parsed."""
 
 
 def list_files(directory: str) -> Iterator[tuple[str, File]]:
     """Return every recorded file, with the name of its host.
 
-    Empty if the record is not trusted; `list_doubts` says why.
+    Empty if the record is not trusted; `check` says why.
     """
     for path, entry in _list_entries(directory).items():
         file = _make_file(path, entry)
-        if file is not None and not (_is_forgotten(entry) and is_gone(path)):
+        if file is not None:
             yield str(entry.get("host")), file
 
 
-def list_doubts(directory: str) -> list[FileRefused]:
-    """Return an error for each record that is damaged or not trusted."""
-    doubts = []
-    try:
-        _read(directory)
-    except FileRefused as refused:
-        doubts.append(refused)
-    aside = os.path.join(directory, UNREADABLE)
-    if os.path.lexists(aside):
-        doubts.append(_make_damaged(aside))
-    return doubts
-
-
 def check(directory: str) -> None:
-    """Check that a file can be recorded.
+    """Check that the record can be read, or that there is none.
 
     Raises:
-        FileRefused: Other users may have written the record.
+        FileRefused: It is damaged, or other users may have written it.
 
     """
-    with contextlib.suppress(_Damaged):  # `note` sets it aside
-        _read(directory)
+    _read(directory)
 
 
 def note(directory: str, host: HostConfig, file: File) -> None:
     """Record that a file is wrapped.
 
     Raises:
-        FileRefused: Other users may have written the record.
+        FileRefused: The record is damaged, or other users may have written it.
         OSError: The record cannot be written.
 
     """
     state.make_directory(directory)
-    try:
-        registry = _read(directory)
-    except _Damaged:
-        # A person may still see in it what was wrapped.
-        os.replace(os.path.join(directory, NAME), os.path.join(directory, UNREADABLE))
-        registry = _make_empty()
+    registry = _read(directory)
     path = os.path.realpath(file.path)
     before = registry["files"].get(path)
     entry = before if isinstance(before, dict) else {"since": time.time()}
@@ -104,8 +76,7 @@ def note(directory: str, host: HostConfig, file: File) -> None:
         "lock": file.lock,
         "has_lists": file.has_lists,
     }
-    is_back = entry.pop(_FORGOTTEN, None) is not None
-    if entry.items() >= facts.items() and not is_back:
+    if entry.items() >= facts.items():
         return
     registry["files"][path] = entry | facts
     _write(directory, registry)
@@ -126,20 +97,7 @@ def forget(directory: str, path: str) -> None:
 
 def list_gone(directory: str) -> list[str]:
     """Return the recorded files that are no longer at their paths."""
-    return [
-        path
-        for path, entry in _list_entries(directory).items()
-        if is_gone(path) and not _is_forgotten(entry)
-    ]
-
-
-def list_forgotten(directory: str) -> list[str]:
-    """Return the missing files that are no longer reported."""
-    return [
-        path
-        for path, entry in _list_entries(directory).items()
-        if is_gone(path) and _is_forgotten(entry)
-    ]
+    return [path for path in _list_entries(directory) if is_gone(path)]
 
 
 def is_gone(path: str) -> bool:
@@ -151,31 +109,6 @@ def is_gone(path: str) -> bool:
     except OSError:
         pass  # we may not enter a directory above it: the file may exist
     return False
-
-
-def forget_gone(directory: str, reported: list[str]) -> list[str]:
-    """Stop reporting missing files once the user has seen them; return those still missing.
-
-    Their entries stay: a file may come back, with another branch or when its disk is mounted,
-    and is then found again.
-
-    Raises:
-        FileRefused: The record is damaged, or other users may have written it.
-        OSError: The record cannot be written.
-
-    """
-    registry = _read(directory)
-    entries = registry["files"]
-    gone = [path for path in reported if isinstance(entries.get(path), dict) and is_gone(path)]
-    for path in gone:
-        entries[path][_FORGOTTEN] = True
-    if gone:
-        _write(directory, registry)
-    return gone
-
-
-def _is_forgotten(entry: object) -> bool:
-    return isinstance(entry, dict) and bool(entry.get(_FORGOTTEN))
 
 
 def _list_entries(directory: str) -> dict[str, Any]:
@@ -231,8 +164,8 @@ def _refuse_foreign(name: str, status: os.stat_result, above: os.stat_result) ->
             )
 
 
-def _make_damaged(name: str) -> _Damaged:
-    return _Damaged(
+def _make_damaged(name: str) -> FileRefused:
+    return FileRefused(
         f"{name}, the record of wrapped files, is damaged: some files may be missing from it",
         fix=f"unwrap the files that it names (mcp-launch unwrap --file FILE), then remove {name}",
     )

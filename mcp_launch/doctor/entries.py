@@ -381,7 +381,7 @@ def check_scopes(survey: Survey) -> Iterator[Finding]:
     merged: dict[tuple[str, str], list[Item]] = {}
     chosen: dict[tuple[str, str], list[Item]] = {}
     for item in survey.items:
-        if item.file.why_not or item.why_not == item.hidden or item.file.is_of_profile:
+        if item.file.why_not or item.why_not == item.hidden:
             continue
         key, rule = (item.host.name, item.name), item.host.quirks.same_name
         if rule == "merged" and _is_read(survey, item):

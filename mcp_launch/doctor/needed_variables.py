@@ -6,8 +6,6 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_launch.values import SHELLS
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -22,18 +20,6 @@ _SWITCHES = {
     *("--quiet", "--publish-all", "--no-healthcheck", "--oom-kill-disable", "--use-api-socket"),
 }
 _LETTERS = re.compile(r"-[itdqP]+")
-
-# Not fish, whose language is another.
-_SHELLS = SHELLS - {"fish"}
-
-# Variables that a script uses, except with a default; and variables that it sets itself.
-_TAKEN = re.compile(r"(?<!\\)\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
-_MADE = re.compile(r"\b([A-Za-z_]\w*)=|\b(?:for|read(?: -\w+)*) ([A-Za-z_]\w*)")
-_QUOTED = re.compile("'[^']*'")
-
-# Variables that a shell sets itself.
-_OF_SHELLS = {"PWD", "OLDPWD", "IFS", "PPID", "UID", "EUID", "RANDOM", "SECONDS", "HOSTNAME"}
-_OF_SHELLS |= {"LINENO", "SHLVL", "OPTARG", "OPTIND", "BASH", "BASH_VERSION", "ZSH_VERSION"}
 
 _BORROWED = re.compile(r"(?<!\$)\$\{(\w+)\}")
 
@@ -53,9 +39,6 @@ def list_of_command(command: list[str]) -> Iterator[Need]:
         for name in _list_passed_on(command[1:]):
             # An unset variable is left out, and may be optional.
             yield Need(name, f"{program} expects it (-e)", is_sure=False)
-    elif program in _SHELLS:
-        for name in _list_taken(command[1:]):
-            yield Need(name, f"its script for {program} uses it", is_sure=False)
 
 
 def list_of_profile(profile: Profile) -> Iterator[Need]:
@@ -85,16 +68,3 @@ def _list_passed_on(words: list[str]) -> Iterator[str]:
             value = rest.pop(0) if rest else ""
         if option in {"-e", "--env"} and value and "=" not in value:
             yield value
-
-
-def _list_taken(words: list[str]) -> list[str]:
-    flags = next((word for word in words if re.fullmatch(r"-\w*c", word)), "")
-    before = words[: words.index(flags)] if flags else words
-    script = words[words.index(flags) + 1 :][:1] if flags else []
-    # A login or interactive shell may set the variable in its startup files.
-    if not script or any("l" in word or "i" in word for word in (flags, *before)):
-        return []
-    text = _QUOTED.sub("", script[0])
-    made = {name for pair in _MADE.findall(text) for name in pair}
-    taken = [one or other for one, other in _TAKEN.findall(text)]
-    return [name for name in dict.fromkeys(taken) if name not in made | _OF_SHELLS]

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 # With less free space, in bytes, a lease or a log may be cut off.
 _ROOM = 1 << 20
 
-# What launches keep in the directory of their state, each in a directory of its own.
-_DIRECTORIES = {"backups", "handshakes", "leases", "logs", "pools", "profiles", "runners"}
+_MAKE_WRITABLE = "make it writable (chmod u+rwx), or set MCP_LAUNCH_HOME to another directory"
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -81,14 +80,11 @@ def check_state(survey: Survey) -> Iterator[Finding]:
     for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
         if entry.is_dir(follow_symlinks=False):
             yield from _check_owner(entry.path) or _check_mode(entry.path, _OTHERS)
-        elif entry.name in _DIRECTORIES:
-            what = "is a link" if entry.is_symlink() else "is not a directory"
-            problem = f"{entry.path} {what}, so launches cannot write their {entry.name}"
-            path = shlex.quote(entry.path)
-            yield _report(entry.path, problem, f"move it away: mv {path} {path}.old")
     yield from _check_leases(os.path.join(directory, "leases"))
     if state.is_own_directory(directory):  # otherwise that is already reported
-        for doubt in wrapped_files.list_doubts(directory):
+        try:
+            wrapped_files.check(directory)
+        except FileRefused as doubt:
             yield _report(directory, doubt.problem, doubt.fix)
     room = os.statvfs(directory)
     if room.f_bavail * room.f_frsize < _ROOM or (room.f_files > 0 and not room.f_favail):
@@ -109,11 +105,9 @@ def _check_creatable(directory: str) -> Iterator[Finding]:
     if not os.path.isdir(above):
         problem = f"{directory} cannot be created: {above} is not a directory"
         yield _refuse(directory, problem, f"move {above} away")
-    elif _is_read_only(above):
-        yield _refuse_read_only(directory)
     elif not os.access(above, os.W_OK | os.X_OK):
         problem = f"{directory} cannot be created: {above} is not writable"
-        yield _refuse(directory, problem, f"make it writable: chmod u+wx {shlex.quote(above)}")
+        yield _refuse(directory, problem, _MAKE_WRITABLE)
 
 
 def _check_owner(directory: str) -> list[Finding]:
@@ -121,24 +115,9 @@ def _check_owner(directory: str) -> list[Finding]:
     if owner != os.geteuid():
         fix = f"run: sudo chown -R $(id -u) {shlex.quote(directory)}"
         return [_refuse(directory, f"{directory} belongs to another user (uid {owner})", fix)]
-    if _is_read_only(directory):
-        return [_refuse_read_only(directory)]
     if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
-        fix = f"run: chmod u+rwx {shlex.quote(directory)}"
-        return [_refuse(directory, f"{directory} is not writable", fix)]
+        return [_refuse(directory, f"{directory} is not writable", _MAKE_WRITABLE)]
     return []
-
-
-def _is_read_only(directory: str) -> bool:
-    try:
-        return bool(os.statvfs(directory).f_flag & os.ST_RDONLY)
-    except OSError:
-        return False  # whatever is wrong with it, this is not known
-
-
-def _refuse_read_only(directory: str) -> Finding:
-    problem = f"{directory} is on a file system that is mounted read-only"
-    return _refuse(directory, problem, "set MCP_LAUNCH_HOME to a directory that can be written")
 
 
 def _check_mode(directory: str, forbidden: int) -> list[Finding]:

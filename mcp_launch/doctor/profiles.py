@@ -16,13 +16,13 @@ from mcp_launch.errors import (
 )
 from mcp_launch.launch import profile_file, profile_tables
 from mcp_launch.launch.profile_policies import GLOBS
-from mcp_launch.machine.remembered_tools import RememberedTools
 from mcp_launch.machine.subject import Subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from mcp_launch.documents.positions import Path, Spot
+    from mcp_launch.machine.remembered_tools import RememberedTools
     from mcp_launch.machine.survey import Survey
 
 
@@ -32,7 +32,6 @@ class _ProfileFile(NamedTuple):
     path: str
     text: str
     spots: dict[Path, Spot]
-    defaults: dict[str, Any] | None
     servers: dict[str, dict[str, Any]]
     refused: dict[str, ProfileRefused]  # the errors in the tables of single servers
 
@@ -57,7 +56,7 @@ def _read(survey: Survey) -> _ProfileFile | None:
     refused = profile_tables.UserFile(path, parsed).refused
     text = content.decode()
     spots = {spot.path: spot for spot in toml.read(text)[1]}
-    return _ProfileFile(path, text, spots, parsed["defaults"], parsed["servers"], refused)
+    return _ProfileFile(path, text, spots, parsed["servers"], refused)
 
 
 def _read_valid(survey: Survey) -> _ProfileFile | None:
@@ -183,12 +182,11 @@ _WIDTH = 60
 def check_policies(survey: Survey) -> Iterator[Finding]:
     """A profile names tools or arguments that its server does not have.
 
-    It is a pattern in `allow` or `deny`, a tool in `tools`, or a name in `arguments`; or `allow`
-    and `deny` leave no tool at all. Such a pattern in `deny` hides nothing, and such an argument is
-    not checked, although the file looks as if it were. A name is misspelled, capital letters
-    differ, or an update has renamed a tool. What matches a tool that mcp-launch remembers from any
-    earlier start is not reported; in `[defaults]`, what matches a tool of any server. Of servers
-    that were never started nothing is said.
+    It is a pattern in `allow` or `deny`, a tool in `tools`, or a name in `arguments`. Such a
+    pattern in `deny` hides nothing, and such an argument is not checked, although the file looks as
+    if it were. A name is misspelled, capital letters differ, or an update has renamed a tool. What
+    matches a tool that mcp-launch remembers from any earlier start is not reported. Of servers that
+    were never started, and of `[defaults]`, nothing is said.
 
     Correct the line in the finding, which lists the names that exist, or remove it. If the server
     was updated and has not run since, `mcp-launch doctor --live` asks it. To keep a pattern for
@@ -200,38 +198,18 @@ def check_policies(survey: Survey) -> Iterator[Finding]:
         return
     for name, table in file.servers.items():
         if name in known:
-            yield from _PolicyTable(file, ("servers", name), name, known[name]).check(table)
-    if file.defaults is not None:
-        yield from _check_defaults(file, file.defaults, known)
-
-
-def _check_defaults(
-    file: _ProfileFile, defaults: dict[str, Any], known: dict[str, RememberedTools]
-) -> Iterator[Finding]:
-    """Find what matches no tool of any server, and servers of which nothing is left."""
-    where = ("defaults",)
-    everything = RememberedTools().join(known.values())
-    yield from _PolicyTable(file, where, "", everything).check(defaults)
-    globs = defaults["policies"]["tools"]
-    for name, tools in known.items():
-        own = file.servers.get(name)
-        is_used = own is None or own["policies"]["tools"] is None
-        if name and globs and is_used:
-            yield from _PolicyTable(file, where, name, tools).find_nothing_left(globs)
+            yield from _PolicyTable(file, name, known[name]).check(table)
 
 
 class _PolicyTable:
-    """The table of a server, or of all servers, and the tools that it is for."""
+    """The table of a server, and the tools that it has."""
 
-    def __init__(
-        self, file: _ProfileFile, where: Path, server: str, tools: RememberedTools
-    ) -> None:
+    def __init__(self, file: _ProfileFile, server: str, tools: RememberedTools) -> None:
         self._file = file
-        self._where = where
+        self._where: Path = ("servers", server)
         self._server = server
         self._tools = tools
-        whose = printable(server) or "any server"
-        self._no_tool = f"no tool of {whose} ({len(tools.names)} remembered)"
+        self._no_tool = f"no tool of {printable(server)} ({len(tools.names)} remembered)"
 
     def check(self, table: dict[str, Any]) -> Iterator[Finding]:
         """Find what has no effect; nothing if more tools may exist."""
@@ -241,20 +219,14 @@ class _PolicyTable:
         globs = policies["tools"] or {}
         for key in GLOBS:
             yield from self._check_patterns(key, globs)
-        allowed = globs.get("allow", [])
-        # Otherwise that is said of its patterns.
-        if self._server and (not allowed or any(map(self._tools.find, allowed))):
-            yield from self.find_nothing_left(globs)
         yield from self._check_arguments(("arguments",), policies["arguments"] or {}, "*")
         for pattern, arguments in (policies["arguments_of"] or {}).items():
             yield from self._check_tool(pattern, arguments)
 
     def _check_patterns(self, key: str, globs: dict[str, list[str]]) -> Iterator[Finding]:
-        hides_all = key == "allow" and self._server and self._is_nothing_left(globs)
-        effect = "all its tools are hidden" if hides_all else _EFFECTS[key]
         for at, pattern in enumerate(globs.get(key, [])):
             if not self._tools.find(pattern):
-                yield self._report_pattern(("tools", key, at), f"`{key}`", pattern, effect)
+                yield self._report_pattern(("tools", key, at), f"`{key}`", pattern, _EFFECTS[key])
 
     def _check_tool(self, pattern: str, arguments: dict[str, Any]) -> Iterator[Finding]:
         where = ("tools", pattern, "arguments")
@@ -289,22 +261,6 @@ class _PolicyTable:
             f"{suggest(printable(pattern), _list_similar(pattern, names))}correct or remove it; "
             f"{_enumerate('tools', names)}",
         )
-
-    def find_nothing_left(self, globs: dict[str, list[str]]) -> Iterator[Finding]:
-        """Find patterns that hide every tool, although some were to be shown."""
-        if self._tools.is_whole and self._is_nothing_left(globs):
-            yield Finding(
-                "ML018",
-                self._file.point(self._server, (*self._where, "tools", "allow")),
-                f"`allow` and `deny` leave {self._no_tool}, so its host sees none",
-                f"allow some of them, or disable the server in its host; "
-                f"{_enumerate('tools', self._tools.names)}",
-            )
-
-    def _is_nothing_left(self, globs: dict[str, list[str]]) -> bool:
-        allowed = {name for one in globs.get("allow", []) for name in self._tools.find(one)}
-        denied = {name for one in globs.get("deny", []) for name in self._tools.find(one)}
-        return "allow" in globs and allowed <= denied
 
 
 def _list_similar(pattern: str, names: Iterable[str]) -> list[str]:

@@ -7,7 +7,6 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from mcp_launch import hosts
 from mcp_launch.config_files import planned_changes, wrap
 from mcp_launch.doctor import runnable
 from mcp_launch.doctor.check import Finding, check
@@ -46,7 +45,7 @@ def check_command(survey: Survey, item: Item) -> Iterator[Finding]:
     * It is not installed, misspelled, or found only through `~/.bashrc`, nvm or pyenv; or the host
       was started before `PATH` was changed. Write its absolute path (`command -v npx`), or set
       `PATH` in the entry's `env` if it needs others beside it, as `npx` needs `node`. Then restart
-      the host or, for Codex, end the daemon that the finding names.
+      the host, and with Codex its daemon (`mcp-launch ps`).
     * The path belongs to one version of a version manager, and that version is gone. Use a path
       that stays the same.
     * The whole command line is in `command`, or the path has `~` or `$HOME`, which hosts do not
@@ -149,7 +148,7 @@ class _Search:
         elsewhere = self._find_in_shell(name)
         if not elsewhere:
             return Finding("ML201", self.subject, problem, refused.fix)
-        fix = self._explain(name, elsewhere) + self._blame_daemon()
+        fix = self._explain(name, elsewhere)
         is_launcher = elsewhere == self.survey.launcher and self.item.is_wrapped
         repair = offer_path(self.survey, self.item) if is_launcher else None
         found = "your shell finds" if self._find_on_path(name) else "it is installed as"
@@ -173,16 +172,6 @@ class _Search:
             at = item.words.index(name)
             whole = [*item.words[:at], *words, *item.words[at + 1 :]]
             return wrap.spell_command(item.document, shape, whole, item.words)
-        return ""
-
-    def _blame_daemon(self) -> str:
-        """Return what else helps if a daemon of the host was started with another PATH."""
-        host, table = self.item.host, self.survey.table
-        facts = hosts.load(self.item.running_as)
-        for pid in host_environment.find_processes(self.survey, host)[:1]:
-            if facts.is_daemon(table, pid):
-                daemon = f"{host.title}'s daemon (process {pid})"
-                return f"; or end {daemon}, which was started with an older PATH: kill {pid}"
         return ""
 
     def _find_in_shell(self, name: str) -> str:

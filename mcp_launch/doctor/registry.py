@@ -25,15 +25,6 @@ if TYPE_CHECKING:
 
     from mcp_launch.machine.survey import Survey
 
-# What the codes of a group are about, by how they begin.
-GROUPS = {
-    "ML0": "mcp-launch itself",
-    "ML1": "What the hosts' files say",
-    "ML2": "What a server gets when its host starts it",
-    "ML3": "What a server does when it is started (doctor --live)",
-    "ML4": "What runs now",
-}
-
 
 def find_codes(prefix: str = "") -> list[str]:
     """Return the codes that begin like this, in any case and with or without the letters."""

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from mcp_launch.doctor.check import LEVELS
-from mcp_launch.doctor.running import list_hosts
 from mcp_launch.doctor.source_line import SourceLines
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine import units
-from mcp_launch.machine.running import count_shared_once, list_distinct
 from mcp_launch.values import shorten_home
 
 if TYPE_CHECKING:
@@ -45,7 +43,7 @@ class ReportText:
         self._unwrapped = [one for one in report.findings if one.code == _UNWRAPPED]
 
     def show(self) -> None:
-        """Show the hosts, the findings, what runs, and the summary."""
+        """Show the hosts, the findings and the summary."""
         self._show_hosts()
         ranked = sorted(self._shown, key=lambda one: LEVELS.index(one.level))
         for heading, alike in groupby(ranked, self._make_heading):
@@ -54,8 +52,6 @@ class ReportText:
             for finding in alike:
                 self._show_finding(finding)
         self._show_unwrapped()
-        if self._is_verbose:
-            self._show_memory()
         self._console.print()
         self._print(0, self._sum_up())
 
@@ -152,19 +148,6 @@ class ReportText:
     def _list_narrowed(self) -> list[Any]:
         survey = self._report.survey
         return survey.hosts if survey.is_narrowed else []
-
-    def _show_memory(self) -> None:
-        """Show what runs now; a server that several sessions share is counted once."""
-        hosts = list_hosts(self._report.survey)
-        if hosts:
-            self._console.print()
-            self._print(0, Text("Running now", "bold"))
-        for host in count_shared_once(hosts):
-            self._print(2, Text(self._clean(str(host)), "bold"))
-            for server in list_distinct(host.servers):
-                # As in `ps`, which says only what is not PSS.
-                memory = str(server.memory).removesuffix(" PSS")
-                self._print(4, Text(self._clean(f"{server}: {memory}")))
 
     def _sum_up(self) -> Text:
         """Return how many findings are shown, the worst codes, and what to do next."""

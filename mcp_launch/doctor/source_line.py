@@ -1,8 +1,8 @@
 """The line of a file that a finding is about, with a caret under the place, without secrets.
 
 A line of an entry may hold a secret in a form that nothing recognises. So all values of its
-variables and headers are masked, and comments are left out; in a file that cannot be parsed, all
-values are masked.
+variables and headers are masked, and comments are left out. Of a file that cannot be parsed nothing
+is shown: nobody knows what in it is a value.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import masking
-from mcp_launch.config_files import planned_changes
 from mcp_launch.config_files.host_config import File
 from mcp_launch.errors import FileRefused, printable
 
@@ -30,19 +29,6 @@ _PRIVATE = {"env", "environment", "envs", "headers", "http_headers", "requestOpt
 
 # A value that only refers to a variable.
 _REFERENCE = re.compile(r"\$\{[\w:.-]*\}|\$\w+|\{env:\w+\}")
-
-# In a text that cannot be parsed, nobody knows what is a key and what a value: all words are
-# masked but these.
-_WORDS = re.compile(r"""[^\s"'\[\]{},:=.]+""")
-
-# The header of a table in TOML, which has no value.
-_HEADER = re.compile(r"\s*\[\[?[\w.\- ]+\]?\]\s*")
-_SHOWN = {
-    *("mcp_servers", "mcpServers", "servers", "context_servers", "extensions", "mcp", "projects"),
-    *("command", "args", "cmd", "env", "env_vars", "environment", "envs", "cwd", "name", "source"),
-    *("url", "type", "headers", "http_headers", "enabled", "disabled", "true", "false", "null"),
-    *("defaults", "doctor", "ignore", "pass_env", "dotenv", "start", "rest"),
-}
 
 # How wide a tab is shown, and how much of a line is shown before its place.
 _TAB = "    "
@@ -65,13 +51,6 @@ class Excerpt(NamedTuple):
     caret: int  # counted from 0
 
 
-class _SearchedFile(NamedTuple):
-    """A file's text, and its values."""
-
-    text: str
-    document: Document | None = None  # None: it cannot be parsed
-
-
 class SourceLines:
     """Cuts lines out of the files of a survey; each file is read and searched once."""
 
@@ -79,14 +58,18 @@ class SourceLines:
         self._survey = survey
         self._clean = clean  # masks known secrets
         self._files = {file.path: file for _, file in survey.files}
-        self._read: dict[str, _SearchedFile] = {}
 
     def cut_out(self, subject: Subject, width: int) -> Excerpt | None:
         """Return the line of a finding, masked and cut to a width; None if it is not shown."""
         if not subject.line:
             return None
-        file = self._look(subject.file)
-        lines = file.text.split("\n")
+        try:
+            document = self._survey.read(
+                self._files.get(subject.file) or File(subject.file, "", "toml")
+            )
+        except FileRefused:
+            return None
+        lines = document.text.split("\n")
         if subject.line > len(lines):
             return None  # it was changed a moment ago
         line = lines[subject.line - 1].rstrip("\r")
@@ -94,39 +77,24 @@ class SourceLines:
         place = start + min(subject.column - 1, len(line))
         # A whole file may be on one line.
         begin, end = max(start, place - _SEARCHED), min(start + len(line), place + _SEARCHED)
-        before, after = self._show(file, begin, place, end)
+        before, after = self._show(document, begin, place, end)
         if len(before) + len(after) > width and len(before) > _BEFORE:
             before = _DOTS + before[-_BEFORE:]
         joined = before + after
         cut = joined if len(joined) <= width else joined[: width - len(_DOTS)] + _DOTS
         return Excerpt(subject.line, cut.rstrip(), len(before))
 
-    def _show(self, file: _SearchedFile, begin: int, place: int, end: int) -> tuple[str, str]:
+    def _show(self, document: Document, begin: int, place: int, end: int) -> tuple[str, str]:
         """Return the parts of a line before and after a place, without secrets and comments."""
-        if file.document:
-            spans = sorted(_list_private(file.document, begin, end))
-        else:
-            words = _WORDS.finditer(file.text, begin, end)
-            is_header = _HEADER.fullmatch(file.text, begin, end)
-            spans = [one.span() for one in words if not is_header and one.group() not in _SHOWN]
-        comment = _find_comment(file, begin, end)
+        spans = sorted(_list_private(document, begin, end))
+        comment = _find_comment(document, begin, end)
         ending = _DOTS if comment < end else ""
         place = min(place, comment)
         before, after = (
-            printable(self._clean(_mask(file.text, spans, *part).replace("\t", _TAB)))
+            printable(self._clean(_mask(document.text, spans, *part).replace("\t", _TAB)))
             for part in ((begin, place), (place, comment))
         )
         return before.lstrip(), after + ending
-
-    def _look(self, path: str) -> _SearchedFile:
-        if path not in self._read:
-            file = self._files.get(path) or File(path, "", "toml")
-            try:
-                document = self._survey.read(file)
-                self._read[path] = _SearchedFile(document.text, document)
-            except FileRefused:
-                self._read[path] = _SearchedFile(_read_text(path))
-        return self._read[path]
 
 
 def _mask(text: str, spans: list[Span], begin: int, end: int) -> str:
@@ -139,23 +107,15 @@ def _mask(text: str, spans: list[Span], begin: int, end: int) -> str:
     return "".join([*parts, text[last:end]])
 
 
-def _read_text(path: str) -> str:
-    try:
-        return planned_changes.read_file(path)
-    except FileRefused:
-        return ""
-
-
 def _is_plain(document: Document, spot: Spot) -> bool:
     return not isinstance(document.get(spot.path), dict | list)
 
 
-def _find_comment(file: _SearchedFile, begin: int, end: int) -> int:
+def _find_comment(document: Document, begin: int, end: int) -> int:
     """Return where a comment begins, after its marker; the end if there is none."""
-    document = file.document
-    spots = document.list_spots(begin, end) if document else ()
-    values = [spot.value for spot in spots if document and _is_plain(document, spot)]
-    for found in _COMMENT.finditer(file.text, begin, end):
+    spots = document.list_spots(begin, end)
+    values = [spot.value for spot in spots if _is_plain(document, spot)]
+    for found in _COMMENT.finditer(document.text, begin, end):
         if not any(first <= found.start() < after for first, after in values):
             return found.end()
     return end

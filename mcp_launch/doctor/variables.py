@@ -37,7 +37,7 @@ def check_needed(survey: Survey, item: Item) -> Iterator[Finding]:
     so the same command works when you try it by hand. Codex passes on a short list of variables,
     Gemini CLI none that look like secrets; or the host was started before the variable was set, or
     `--pass-env` or a profile's `pass_env` removes it. A variable counts as needed if `docker run -e
-    NAME` or a shell script in the entry uses it, or a profile asks for it.
+    NAME` in the entry names it, or a profile asks for it.
 
     Name it where the host wants it, or restart the host from a shell that has it:
 

@@ -146,39 +146,6 @@ def _rewrap(survey: Survey, launcher: str, items: list[Item]) -> None:
         wrap_all(wrappings)
 
 
-@check("ML126", "error", "a variable of the entry stops the launcher", "server")
-def check_stopping_variables(survey: Survey, item: Item) -> Iterator[Finding]:
-    """The entry names the program itself, and sets a variable that Python obeys.
-
-    `PYTHONHOME`, `PYTHONPLATLIBDIR`, `PYTHONEXECUTABLE`, `PYTHONINSPECT` or `__PYVENV_LAUNCHER__`
-    is meant for a server in Python, but mcp-launch is a Python program, too. Python obeys the
-    variable before mcp-launch runs its first line; it does not find its own library, or not
-    mcp-launch, and ends. The host reports a closed connection, and `mcp-launch logs` has nothing,
-    since there was no launch.
-
-    `mcp-launch wrap docs` writes the path of a script into the entry. The script starts a Python
-    that ignores such variables and passes them on to the server. A file that Git tracks has to name
-    mcp-launch without a path. There, replace the variable in the entry's `env` by an option of
-    `run`, which is for the server alone: `--set PYTHONHOME=/opt/python`.
-    """
-    if not item.is_wrapped or (os.path.isabs(item.words[0]) and not wrap.names_program(item.words)):
-        return
-    names = wrap.list_stopping_variables(item.document, item.path)
-    if names and not (os.path.isabs(item.words[0]) and shutil.which(item.words[0]) is None):
-        first = names[0]
-        is_shared = git_tracking.is_tracked(item.file.path)
-        yield Finding(
-            "ML126",
-            item.point("command"),
-            f"{', '.join(names)} in the entry also reaches the Python of mcp-launch, so "
-            f"'{item.name}' may not start",
-            f"replace it in the entry by an option of run: --set {first}=VALUE"
-            if is_shared
-            else tell_how(item),
-            None if is_shared else offer_wrapping(survey, item),
-        )
-
-
 @check("ML121", "error", "the launcher refuses the entry", "server")
 def check_refused(survey: Survey, item: Item) -> Iterator[Finding]:
     """The entry is wrapped, and `mcp-launch run` would stop before it starts the server.

@@ -16,25 +16,12 @@ if TYPE_CHECKING:
 
     from mcp_launch.documents.positions import Path
 
-Kind = Literal["toml", "json", "yaml", "shell"]
+Kind = Literal["toml", "json", "yaml"]
 Edit = tuple[int, int, str]  # begin, end, replacement
 
 # JSON allows these characters in a string as they are. TOML refuses the first; YAML refuses the
 # others, or reads them as line breaks, which it folds into a space.
 _TO_ESCAPE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-
-# Crush's `crushrc` is a shell script, which is neither run nor changed. What such a line means only
-# a shell can say, so nothing but the server's name is read.
-_ADDED_SERVER = re.compile(
-    r"""^[ \t]*mcp[ \t]+add[ \t]+(["']?)([\w@./-]+)\1(?=\s|$).*$""", re.MULTILINE
-)
-
-
-def _read_script(text: str) -> tuple[Any, dict[Path, Spot]]:
-    """Return the servers that a script adds, each without a command, and where."""
-    found = [(line[2], line.span(2)) for line in _ADDED_SERVER.finditer(text)]
-    spots = (Spot(("mcp", name), span, span) for name, span in found)
-    return {"mcp": {name: {} for name, _ in found}}, {spot.path: spot for spot in spots}
 
 
 def _read_toml(text: str) -> tuple[Any, dict[Path, Spot]]:
@@ -46,7 +33,6 @@ _READERS: dict[str, Callable[[str], tuple[Any, Mapping[Path, Spot]]]] = {
     "toml": _read_toml,
     "json": jsonc.read,
     "yaml": yaml_text.read,
-    "shell": _read_script,
 }
 
 

@@ -13,8 +13,6 @@ import yaml
 from mcp_launch.documents.positions import Path, Spot, Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from mcp_launch.protocol.json_text import Json
 
 # How many parts a document may have with every alias expanded: ten that hold ten that hold
@@ -66,16 +64,3 @@ def _note_spots(
             size += _note_spots(spots, sizes, (*path, index), (at, at), element)
     sizes[id(node)] = size
     return size
-
-
-def list_sharing(parts: Mapping[Path, Iterable[object]]) -> dict[Path, list[Path]]:
-    """Return, for each entry that shares a table or list with others, these others."""
-    marks = {
-        path: {id(part) for part in own if isinstance(part, dict | list)}
-        for path, own in parts.items()
-    }
-    return {
-        path: sharing
-        for path, own in marks.items()
-        if (sharing := [one for one, others in marks.items() if one != path and own & others])
-    }

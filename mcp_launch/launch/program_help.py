@@ -115,11 +115,12 @@ def _find_managed(name: str) -> str | None:
 
 
 def _newest(directory: str, below: str) -> list[str]:
-    from mcp_launch.launch import versions
+    import re
 
     try:
         names = os.listdir(directory)
     except OSError:
         return []  # this manager is not installed
-    known = [(version, name) for name in names if (version := versions.parse(name))]
-    return [f"{directory}/{name}/{below}" for _, name in sorted(known, reverse=True)]
+    versions = {name: [int(part) for part in re.findall(r"\d+", name)] for name in names}
+    newest_first = sorted(versions, key=lambda name: versions[name], reverse=True)
+    return [f"{directory}/{name}/{below}" for name in newest_first]

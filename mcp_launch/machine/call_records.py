@@ -1,9 +1,8 @@
 """Read the records of calls, one JSON object a line, in files that launches append to.
 
 A file is called a part. Several parts may be appended to at the same time, and the oldest may go
-while we read. A line is written some ten milliseconds after its call has ended, so lines are
-nearly in the order of these ends. That is enough to find the last calls without reading
-everything: each part is read backwards, and none further than it can matter.
+while we read. A part has at most a few megabytes, so it is read whole: the one that was written to
+last first, and no more of them than can matter.
 """
 
 from __future__ import annotations
@@ -17,26 +16,18 @@ from fnmatch import translate
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_launch import hosts, state, system
-from mcp_launch.machine import process_titles
-from mcp_launch.protocol import get_member
-from mcp_launch.state import leases
+from mcp_launch import state
 from mcp_launch.state.calls import LATEST, NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from mcp_launch.system import ProcessTable
+    from collections.abc import Callable, Iterable, Iterator
 
 _NAME = re.compile(NAME)
 
 # The outcomes of calls that did not fail.
 _NO_FAILURES = {"ok", "cancelled"}
 
-# How much of a part is read at once: about 200 records.
-_CHUNK = 1 << 16
-
-# How far a line may be from its place in the order of ends, in seconds.
+# How much later than its file's time a call may have ended, by the clocks of both, in seconds.
 _DISORDER = 5.0
 
 # Longer than any call takes or is, in milliseconds or bytes.
@@ -125,20 +116,32 @@ def read_last(
 
     At most `count` of them; None: all.
     """
-    search = _BackwardSearch(parts, since)
     found: list[RecordedCall] = []
-    for calls in search.read():
-        found += filter(is_wanted, calls) if is_wanted else calls
+    floor = since  # a call that ended before is not needed
+    for part in _sort_last_first(parts):
+        if part.changed + _DISORDER < floor:
+            break
+        found += filter(is_wanted, _read_since(part, since))
         if count is not None and len(found) >= count:
             found = heapq.nlargest(count, found, key=_get_end)
-            search.floor = max(search.floor, found[-1].ended)
+            floor = max(floor, found[-1].ended)
     return sorted(found, key=_get_time)
 
 
 def read_each(parts: Iterable[Part], *, since: float = 0.0) -> Iterator[RecordedCall]:
     """Yield the calls that came since a time, roughly the last ones first."""
-    for calls in _BackwardSearch(parts, since).read():
-        yield from calls
+    for part in _sort_last_first(parts):
+        if part.changed + _DISORDER >= since:
+            yield from reversed(_read_since(part, since))
+
+
+def _sort_last_first(parts: Iterable[Part]) -> list[Part]:
+    return sorted(parts, key=lambda part: part.changed, reverse=True)
+
+
+def _read_since(part: Part, since: float) -> list[RecordedCall]:
+    calls, _ = read_on(part, 0)
+    return [call for call in calls if call.time >= since]
 
 
 def _get_end(call: RecordedCall) -> float:
@@ -147,58 +150,6 @@ def _get_end(call: RecordedCall) -> float:
 
 def _get_time(call: RecordedCall) -> float:
     return call.time
-
-
-class _BackwardSearch:
-    """Reads all parts backwards, first where the last calls may be."""
-
-    def __init__(self, parts: Iterable[Part], since: float) -> None:
-        self.floor = since  # a call that ended before is not needed; may be raised while it reads
-        self._since = since
-        self._readers = [_BackwardReader(part) for part in parts]
-
-    def read(self) -> Iterator[list[RecordedCall]]:
-        while self._readers:
-            reader = max(self._readers, key=lambda one: one.latest)
-            if reader.latest < self.floor:
-                return
-            calls = reader.read()
-            if reader.is_over:
-                self._readers.remove(reader)
-            yield [call for call in calls if call.time >= self._since]
-
-
-class _BackwardReader:
-    """Reads one part from its end, a chunk at a time."""
-
-    def __init__(self, part: Part) -> None:
-        self.is_over = False
-        # No call that was not read yet has ended later than this.
-        self.latest = part.changed + _DISORDER
-        self._path = part.path
-        self._at = part.size
-        self._tail: bytes | None = None  # the end of a line that begins before what was read
-
-    def read(self) -> list[RecordedCall]:
-        size = min(_CHUNK, self._at)
-        chunk = _read_at(self._path, self._at - size, size)
-        if len(chunk) < size:
-            self.is_over = True  # it was removed: it was old
-            return []
-        self._at -= size
-        if self._tail is None:
-            # What has no end yet is being written, or the disk was full.
-            chunk = chunk[: chunk.rfind(b"\n") + 1]
-        data = chunk + (self._tail or b"")
-        begin = data.find(b"\n") + 1 if self._at else 0
-        self._tail = data[:begin] if begin or not self._at else data
-        self.is_over = not self._at
-        calls = parse(data[begin:]) if begin or not self._at else []
-        if calls:
-            # The lines before these were written earlier than the last of these. That is more
-            # than is needed, but also right if a line has no duration.
-            self.latest = max(call.ended for call in calls) + _DISORDER
-        return calls
 
 
 class Follower:
@@ -237,14 +188,7 @@ def read_on(part: Part, offset: int, limit: int = sys.maxsize) -> tuple[list[Rec
 
 def _find_line_end(part: Part) -> int:
     """Return where the last line of a part ends that has an end."""
-    at = part.size
-    while at:
-        size = min(_CHUNK, at)
-        end = _read_at(part.path, at - size, size).rfind(b"\n") + 1
-        at -= size
-        if end:
-            return at + end
-    return 0
+    return _read_at(part.path, 0, part.size).rfind(b"\n") + 1
 
 
 def _read_at(path: str, offset: int, size: int) -> bytes:
@@ -377,33 +321,3 @@ def _make_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
         return known[name]
 
     return is_match
-
-
-class RunningHosts:
-    """Names the hosts of recorded calls as `ps` does.
-
-    A record has the name of a known host, or `unknown`. While the launch runs, its lease says which
-    process that is.
-    """
-
-    def __init__(self, environ: Mapping[str, str], table: ProcessTable | None = None) -> None:
-        self._directory = state.find_leases(environ)
-        self._table = table or system.open_table()
-        self._known: dict[str, str] = {}  # by launch
-
-    def name(self, call: RecordedCall) -> str:
-        """Return the host's name, or its process's if it is not a known host."""
-        if call.host != hosts.UNKNOWN.name or not call.launch.isalnum():
-            return call.host
-        if call.launch not in self._known:
-            self._known[call.launch] = self._look_up(call.launch) or call.host
-        return self._known[call.launch]
-
-    def _look_up(self, launch: str) -> str:
-        """Return the name of a launch's host process; empty if it is gone."""
-        host = get_member(leases.read(f"{self._directory}/{launch}.json"), "processes", "host")
-        pid = get_member(host, "pid")
-        if not isinstance(pid, int) or leases.judge(self._table, host) != "same":
-            return ""
-        process = self._table.look(pid)
-        return process_titles.name_process(self._table, process) if process else ""

@@ -113,7 +113,7 @@ def _signal(tree: _Tree, number: signal.Signals, grace: float) -> None:
         for one in alive:
             if one.pid not in signalled:
                 signalled.add(one.pid)
-                _send(tree.table, one, number)
+                send(tree.table, one, number)
         if time.monotonic() > deadline:
             return
         time.sleep(_INTERVAL)
@@ -126,7 +126,7 @@ def _freeze(tree: _Tree) -> None:
     while fresh := [one for one in tree.list_alive() if one.pid not in stopped]:
         for one in fresh:
             stopped.add(one.pid)
-            _send(tree.table, one, signal.SIGSTOP)
+            send(tree.table, one, signal.SIGSTOP)
         # One that is in the middle of a fork stops only after it, and its child has no parent as
         # soon as it is killed.
         time.sleep(_INTERVAL)
@@ -140,20 +140,23 @@ def _is_alive(table: ProcessTable, seen: ProcessIdentity) -> bool:
     return table.is_running(seen.pid)
 
 
-def _send(table: ProcessTable, seen: ProcessIdentity, number: signal.Signals) -> None:
-    """Signal a process if it is still the one that was seen."""
+def send(table: ProcessTable, seen: ProcessIdentity, number: signal.Signals) -> bool:
+    """Signal a process if it is still the one that was seen; return whether it was signalled."""
     try:
         if not hasattr(os, "pidfd_open"):
-            if _is_alive(table, seen):
+            is_same = _is_alive(table, seen)
+            if is_same:
                 os.kill(seen.pid, number)
-            return
+            return is_same
         # A pidfd stays with its process: the signal cannot reach another one that got
         # the same pid between our check and the signal.
         handle = os.pidfd_open(seen.pid)
         try:
-            if _is_alive(table, seen):
+            is_same = _is_alive(table, seen)
+            if is_same:
                 signal.pidfd_send_signal(handle, number)
+            return is_same
         finally:
             os.close(handle)
-    except OSError:
-        pass  # it exited, or we may not signal it: survivors are reported by the caller
+    except (OSError, OverflowError):
+        return False  # it exited, we may not signal it, or no process can have such a pid

@@ -13,7 +13,6 @@ from mcp_launch.config_files.host_config import (
     PLUGIN,
     REMOTE,
     REMOTE_KEYS,
-    SCRIPT,
 )
 from mcp_launch.config_files.wrap import find_missing_run
 
@@ -40,7 +39,6 @@ _BY_REASON: dict[str, Kind] = {
     MANAGED: "managed",
     PLUGIN: "plugin",
     NOT_A_TABLE: "invalid",
-    SCRIPT: "not wrapped",
     ONE_TEXT: "not wrapped",
 }
 

@@ -133,14 +133,3 @@ class LogReader:
         """Return the lines to show that were not returned before."""
         lines, self._lines = list(self._lines), deque()
         return lines
-
-
-def find_failure(directory: str, launch: str, since: float) -> str:
-    """Return the last failure that a launch has logged since then; empty: none."""
-    path = f"{directory}/{launch}{launch_log.ENDING}"
-    reader = LogReader(
-        path, {}, is_shown=lambda line: line.kind == "failure" and line.moment >= since
-    )
-    reader.read()
-    lines = reader.take_lines()
-    return lines[-1].text if lines else ""

@@ -32,7 +32,7 @@ def find_hosts(table: ProcessTable, site: Site, here: str) -> dict[int, str]:
     A host above us comes first.
     """
     above = _list_above(table)
-    own = {pid: name for pid, name in list_running(table) if _is_own(table, site, pid, name)}
+    own = {pid: name for pid, name in _list_running(table) if _is_own(table, site, pid, name)}
     near = [pid for pid in own if pid in above]
     near += [
         pid
@@ -42,7 +42,7 @@ def find_hosts(table: ProcessTable, site: Site, here: str) -> dict[int, str]:
     return {pid: own[pid] for pid in near}
 
 
-def list_running(table: ProcessTable) -> Iterator[tuple[int, str]]:
+def _list_running(table: ProcessTable) -> Iterator[tuple[int, str]]:
     """Return the pids of all running hosts, with their names."""
     for pid in table.list_pids():
         process = table.look(pid)
@@ -51,17 +51,13 @@ def list_running(table: ProcessTable) -> Iterator[tuple[int, str]]:
             yield pid, host.name
 
 
-def is_of_user(table: ProcessTable, site: Site, pid: int) -> bool:
-    """Return whether a process is this user's, and uses this home."""
+def _is_own(table: ProcessTable, site: Site, pid: int, name: str) -> bool:
+    """Return whether a host is this user's, and uses this home and our own settings."""
     if not hasattr(os, "getuid") or table.read_owner(pid) != os.getuid():
         return False
-    return table.read_environ(pid).get("HOME", site.home) == site.home
-
-
-def _is_own(table: ProcessTable, site: Site, pid: int, name: str) -> bool:
-    moving = _MOVING.get(name, "")
-    is_unmoved = table.read_environ(pid).get(moving) == site.environ.get(moving)
-    return is_of_user(table, site, pid) and is_unmoved
+    environ, moving = table.read_environ(pid), _MOVING.get(name, "")
+    is_same_home = environ.get("HOME", site.home) == site.home
+    return is_same_home and environ.get(moving) == site.environ.get(moving)
 
 
 def _may_work_here(table: ProcessTable, pid: int, name: str, here: str) -> bool:

@@ -13,7 +13,6 @@ from mcp_launch.errors import printable
 from mcp_launch.machine import units
 from mcp_launch.machine.pipe_ends import Endpoints
 from mcp_launch.state.leases import ABSENT
-from mcp_launch.system import linux
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -153,13 +152,6 @@ class Server:
         return units.add_up(self.shares.values())
 
 
-class ConnectedClient(NamedTuple):
-    """A process that is connected to a host's daemon."""
-
-    pid: int  # 0: unknown, as only hosts are searched
-    terminal: str  # such as /dev/pts/3; empty: none, or unknown
-
-
 class Population:
     """The processes as they were when the snapshot was taken."""
 
@@ -180,20 +172,6 @@ class Population:
     def look_at_ends(self, pid: int) -> tuple[End, End]:
         """Return the other ends of stdin and stdout; only hosts are searched as holders."""
         return self._endpoints.look(pid, 0), self._endpoints.look(pid, 1)
-
-    def list_clients(self, pid: int) -> tuple[ConnectedClient, ...] | None:
-        """Return the processes at the other ends of a process's Unix sockets.
-
-        None if the kernel does not show them: no socket of the process has a known other end,
-        though a server like Codex's daemon always has a pair of its own.
-        """
-        sockets = {name for _, name in linux.list_links(pid) if name.startswith("socket:")}
-        peers = {peer for name in sockets if (peer := self._endpoints.find_peer(name))}
-        if not peers:
-            return None
-        holders = (self._endpoints.list_holders(peer) for peer in peers - sockets)
-        pids = sorted(min(found, default=0) for found in holders)
-        return tuple(ConnectedClient(one, _find_terminal(one)) for one in pids)
 
     def list_tree(self, roots: Iterable[ProcessIdentity]) -> tuple[int, ...]:
         """Return the pids of these processes and all their descendants, without spared ones."""
@@ -230,11 +208,6 @@ class Population:
             return True
         first = parent.identity.pid
         return first == 1 and _read_session(pid) not in {0, pid, _read_session(first)}
-
-
-def _find_terminal(pid: int) -> str:
-    name = linux.read_link(pid, 0) if pid else ""
-    return name if name.startswith("/dev/") and name != os.devnull else ""
 
 
 def _read_session(pid: int) -> int:

@@ -15,19 +15,16 @@ from mcp_launch.protocol.memory import find_page
 from mcp_launch.state.handshakes import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from mcp_launch.protocol.json_text import Json
     from mcp_launch.protocol.memory import Remembered
 
 _METHOD = "tools/list"
 
-# The parts of a schema that may list further properties of the same object.
-_LISTS_OF_PARTS = ("allOf", "anyOf", "oneOf")
-_PARTS = ("if", "then", "else")
-
-# Parts that name properties elsewhere, or only by a pattern.
-_UNCLEAR = {"$ref", "$dynamicRef", "patternProperties"}
+# Parts of a schema that may name further arguments: elsewhere, by a pattern, or under a condition.
+_UNCLEAR = {"$ref", "$dynamicRef", "patternProperties", "allOf", "anyOf", "oneOf"}
+_UNCLEAR |= {"if", "then", "else"}
 
 
 class RememberedTools:
@@ -57,15 +54,6 @@ class RememberedTools:
             schema = protocol.get_member(tool, "inputSchema")
             self.schemas.setdefault(name, []).append(schema)
 
-    def join(self, others: Iterable[RememberedTools]) -> RememberedTools:
-        """Return these tools and those of others."""
-        joined = RememberedTools()
-        for one in (self, *others):
-            joined.is_whole &= one.is_whole
-            for name, schemas in one.schemas.items():
-                joined.schemas.setdefault(name, []).extend(schemas)
-        return joined
-
     def find(self, pattern: str) -> list[str]:
         """Return the names that match a pattern."""
         return [name for name in self.schemas if fnmatchcase(name, pattern)]
@@ -74,27 +62,12 @@ class RememberedTools:
         """Return the arguments that any of these tools has; None if they are not all listed."""
         found: dict[str, None] = {}
         for schema in (one for name in names for one in self.schemas[name]):
-            if not isinstance(protocol.get_member(schema, "properties"), dict):
+            properties = protocol.get_member(schema, "properties")
+            is_clear = isinstance(schema, dict) and _UNCLEAR.isdisjoint(schema)
+            if not is_clear or not isinstance(properties, dict):
                 return None
-            for part in _list_parts(schema):
-                if not _UNCLEAR.isdisjoint(part):
-                    return None
-                properties = part.get("properties")
-                found |= dict.fromkeys(properties) if isinstance(properties, dict) else {}
+            found |= dict.fromkeys(properties)
         return list(found)
-
-
-def _list_parts(schema: Json) -> Iterator[dict[str, Json]]:
-    """Return a schema, and the parts of it that describe the same object."""
-    waiting = [schema]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
-            yield part
-            waiting += [part.get(key) for key in _PARTS]
-            for key in _LISTS_OF_PARTS:
-                several = part.get(key)
-                waiting += several if isinstance(several, list) else []
 
 
 def read(homes: Iterable[str]) -> dict[str, RememberedTools]:

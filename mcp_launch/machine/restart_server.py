@@ -8,19 +8,17 @@ says that it is understood, and only if the process is still the one that wrote 
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from mcp_launch.machine import launch_logs
+from mcp_launch.machine import end_server
 from mcp_launch.protocol import get_member
-from mcp_launch.state import launch_log, leases
+from mcp_launch.state import leases
 from mcp_launch.system import read_namespace
+from mcp_launch.values import ProcessIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mcp_launch.protocol.json_text import Json
     from mcp_launch.system import ProcessTable
 
@@ -94,20 +92,17 @@ def _explain_no_restart(record: dict[str, Json]) -> Restarted:
     return _fail("its launcher cannot be asked to: its host ignores SIGUSR1", _RECONNECT)
 
 
-def wait(
-    table: ProcessTable, request: AskedLauncher, environ: Mapping[str, str], limit: float = LIMIT
-) -> dict[str, Restarted]:
+def wait(table: ProcessTable, request: AskedLauncher, limit: float = LIMIT) -> dict[str, Restarted]:
     """Wait until a launcher has carried out a request; return the outcomes by server."""
     while _is_running(table, request.launcher):
         record = leases.read(request.path)
         if record is not None and _is_done(request, record):
-            return _read_outcomes(request, record, environ)
+            return _read_outcomes(request, record)
         if time.time() - request.asked > limit:
             problem = f"it is not ready after {limit:.0f} s; its launcher goes on"
             return _fail_all(request, problem, "mcp-launch ps shows when it is")
         time.sleep(_INTERVAL)
-    why = _find_failure(request, environ)
-    return _fail_all(request, f"its launch has ended{f': {why}' if why else ''}", _RECONNECT)
+    return _fail_all(request, "its launch has ended (mcp-launch logs)", _RECONNECT)
 
 
 def _is_running(table: ProcessTable, launcher: Json) -> bool:
@@ -123,25 +118,21 @@ def _is_done(request: AskedLauncher, record: dict[str, Json]) -> bool:
     return all(counts.get(name, done + 1) > done for name, done in request.done.items())
 
 
-def _read_outcomes(
-    request: AskedLauncher, record: dict[str, Json], environ: Mapping[str, str]
-) -> dict[str, Restarted]:
+def _read_outcomes(request: AskedLauncher, record: dict[str, Json]) -> dict[str, Restarted]:
     servers = {_name(one): one for one in leases.list_servers(record)}
-    why = _find_failure(request, environ)
     return {
-        name: _read_outcome(before, servers.get(name, {}), why, _time(request))
+        name: _read_outcome(before, servers.get(name, {}), _time(request))
         for name, before in request.before.items()
     }
 
 
-def _read_outcome(before: int, server: dict[str, Json], logged: str, seconds: float) -> Restarted:
-    """Return what came of one server; `logged` is the failure that the launch has logged since."""
+def _read_outcome(before: int, server: dict[str, Json], seconds: float) -> Restarted:
+    """Return what came of one server."""
     after, is_running = _read_pid(server), server.get("state") == "running"
     if is_running and after not in {0, before}:
         return Restarted("restarted", before, after, seconds)
-    own = get_member(server, "failure", "problem")
-    # A log does not say which of several servers has failed: hardly one that did not run.
-    if why := own if isinstance(own, str) else logged if before else "":
+    why = get_member(server, "failure", "problem")
+    if isinstance(why, str):
         fix = "fix its cause, then run this again; until then, calls fail"
         return Restarted("failed", before, 0, seconds, why, fix)
     if after:
@@ -150,34 +141,14 @@ def _read_outcome(before: int, server: dict[str, Json], logged: str, seconds: fl
     return Restarted("not running", before)
 
 
-def _find_failure(request: AskedLauncher, environ: Mapping[str, str]) -> str:
-    directory = launch_log.find_directory(environ)
-    return launch_logs.find_failure(directory, request.launch, request.asked)
-
-
 def _send(table: ProcessTable, record: dict[str, Json]) -> bool:
     """Signal a launcher, if it is provably the one that wrote the lease."""
     launcher = get_member(record, "processes", "launcher")
-    pid = get_member(launcher, "pid")
-    if not isinstance(pid, int) or record.get("namespace") != read_namespace():
+    pid, start = get_member(launcher, "pid"), get_member(launcher, "start")
+    if not isinstance(pid, int) or not isinstance(start, str):
         return False
-    try:
-        if not hasattr(os, "pidfd_open"):
-            if leases.judge(table, launcher) != "same":
-                return False
-            os.kill(pid, signal.SIGUSR1)
-            return True
-        # A pidfd stays with its process, whatever happens after the check.
-        handle = os.pidfd_open(pid)
-        try:
-            if leases.judge(table, launcher) != "same":
-                return False
-            signal.pidfd_send_signal(handle, signal.SIGUSR1)
-        finally:
-            os.close(handle)
-    except (OSError, OverflowError):
-        return False  # it has ended, is another user's, or never had such a pid
-    return True
+    is_here = record.get("namespace") == read_namespace()
+    return is_here and end_server.send(table, ProcessIdentity(pid, start), signal.SIGUSR1)
 
 
 def _fail(problem: str, fix: str) -> Restarted:

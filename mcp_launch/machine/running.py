@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from mcp_launch.hosts import HostIdentity
-    from mcp_launch.machine.process_snapshot import ConnectedClient
     from mcp_launch.machine.recognize_server import Configured
     from mcp_launch.machine.units import Memory
     from mcp_launch.system import ProcessTable
@@ -66,8 +65,6 @@ class HostProcess(NamedTuple):
     threads: tuple[str, ...]  # the ones it has open
     sessions: list[Session]
     role: str = ""  # what this process is, if it is not the host's program in a terminal
-    clients: tuple[ConnectedClient, ...] | None = None  # None: unknown, or it is not a daemon
-    note: str = ""  # what becomes of it
 
     def __str__(self) -> str:
         """Return its name in messages."""
@@ -207,19 +204,10 @@ def _describe_host(
         tuple(thread.id for thread in threads),
         [Session(*whose, members) for whose, members in sorted(groups.items())],
     )
-    return _add_role(population, described)
-
-
-def _add_role(population: Population, host: HostProcess) -> HostProcess:
-    """Return a host's process with what it is, and who is connected to it."""
-    argv = population.table.read_argv(host.pid) if host.name in HOSTS else []
-    if not argv:
-        return host
-    sessions = HOSTS[host.name].sessions
-    unattended = sessions.tell_unattended(argv)
-    clients = population.list_clients(host.pid) if unattended else None
-    note = unattended if clients == () else ""
-    return host._replace(role=sessions.name_role(argv), clients=clients, note=note)
+    if host.name not in HOSTS:
+        return described
+    argv = population.table.read_argv(pid)
+    return described._replace(role=HOSTS[host.name].sessions.name_role(argv))
 
 
 def _find_title(population: Population, host: HostIdentity, pid: int) -> str:

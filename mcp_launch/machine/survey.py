@@ -19,7 +19,6 @@ from mcp_launch.launch import options
 from mcp_launch.launch.context import find_project_root, read_cwd
 from mcp_launch.machine import (
     installation,
-    known_files,
     nearby_session,
     remembered_tools,
     running,
@@ -155,7 +154,7 @@ class Survey:
     def files(self) -> list[tuple[HostConfig, File]]:
         """Return every existing file, once: the project may be the home."""
         found: dict[tuple[str, str], tuple[HostConfig, File]] = {}
-        for host, file in known_files.list_all(self.hosts, self.site, self.table):
+        for host, file in list_known_files(self.hosts, self.site):
             if os.path.lexists(file.path):
                 found.setdefault((host.name, os.path.realpath(file.path)), (host, file))
         return list(found.values())
@@ -188,8 +187,8 @@ class Survey:
         if any(_hides(one, item) for one in before):
             return item.hidden
         why_not = tell_why_not(item.host, entry)
-        if why_not or item.file.is_of_profile:
-            return why_not  # the settings that we know are those of the usual directory
+        if why_not:
+            return why_not
         return item.host.approval.tell_why_off(
             self, item.path, item.words, is_of_project=item.is_of_project
         )
@@ -291,6 +290,11 @@ class Survey:
             text = planned_changes.read_file(file.path)
             self._documents[file.path] = read_document(file.kind, text, file.path)
         return self._documents[file.path]
+
+
+def list_known_files(hosts: Iterable[HostConfig], site: Site) -> list[tuple[HostConfig, File]]:
+    """Return all files in which these hosts may have servers, whether or not they exist."""
+    return [(host, file) for host in hosts for file in host.list_files(site)]
 
 
 def list_elsewhere(

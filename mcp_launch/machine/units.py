@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import psutil
 
 from mcp_launch.errors import UsageError, printable
+from mcp_launch.launch.options import read_time
 from mcp_launch.system import linux
 
 if TYPE_CHECKING:
@@ -84,22 +84,6 @@ def tell_age(seconds: float | None) -> str:
     return " ".join(word for word in words[:2] if word) or "0s"
 
 
-def read_age(text: str) -> float:
-    """Return the seconds of an age like `30m`, `2h` or `1d`.
-
-    Raises:
-        UsageError: The text is not an age.
-
-    """
-    found = re.fullmatch(r"(\d+)([smhd])", text.strip())
-    if not found:
-        raise UsageError(
-            f"{printable(text)!r} is not a valid age",
-            fix="write a number and s, m, h or d, as in 30m",
-        )
-    return float(found[1]) * _SECONDS[found[2]]
-
-
 def read_moment(text: str, now: float) -> float:
     """Return the time that `10m`, `2026-11-17T10:00` or `10:00` stands for, since 1970.
 
@@ -107,8 +91,8 @@ def read_moment(text: str, now: float) -> float:
         UsageError: It is none of these.
 
     """
-    if text[-1:] in "smhd" and text[:-1].isdigit():
-        return now - read_age(text)
+    if age := read_time(text):
+        return now - age
     try:
         if text[:2].isdigit() and text[2:3] == ":":
             today = datetime.fromtimestamp(now).astimezone()

@@ -149,14 +149,6 @@ CASES = {
         "mcp-launch wrap",
         "wrap docs again",
     ),
-    "ML126": Case(
-        {CODEX: spell_codex(docs={**WRAPPED, "env": {"PYTHONHOME": "/opt/python"}})},
-        "error",
-        "codex docs {home}/.codex/config.toml:2:1",
-        "PYTHONHOME in the entry also reaches the Python of mcp-launch, so 'docs' may not start",
-        "mcp-launch wrap --host codex docs",
-        "wrap docs in {home}/.codex/config.toml",
-    ),
     "ML201": Case(
         {CURSOR: spell(docs={"command": "no-such-thing"})},
         "error",
@@ -422,26 +414,13 @@ def test_no_secret_is_in_the_line(entry: str, shown: str, doctor: Doctor) -> Non
     assert "hunter" not in said
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ('[mcp_servers.a]\nenv = { PW = "hunter2" "x" }', 'env = { *** = "***" "***" }'),
-        ("[mcp_servers.a]\ncommand = hunter2", "command = ***"),
-        ('[mcp_servers.a]\nkey = """\nhunter2\n"', '"'),
-        ("[mcp_servers.a", "[mcp_servers.***"),
-        ('x.a = { b = "hunter2" }\n[x.a.b]', "[x.a.b]"),
-        # The string that is not closed makes the rest look the wrong way round.
-        ('[mcp_servers.a]\nargs = ["x, "hunter2", "y"]', 'args = ["***, "***", "***"]'),
-    ],
-    ids=["a value", "a bare value", "in a long text", "a table", "a header", "no closing quote"],
-)
-def test_no_value_is_in_the_line_of_an_invalid_file(text: str, shown: str, doctor: Doctor) -> None:
-    doctor.machine.write(CODEX, text)
+def test_no_line_of_an_invalid_file_is_shown(doctor: Doctor) -> None:
+    doctor.machine.write(CODEX, '[mcp_servers.a]\nenv = { PW = "hunter2" "x" }')
 
     said = doctor.run("-v").stdout
 
     assert "ML101 error" in said
-    assert f" | {shown}\n" in said
+    assert " | " not in said
     assert "hunter" not in said
 
 
@@ -712,7 +691,7 @@ def test_entries_of_one_file_are_wrapped_at_once_and_only_those_that_were_shown(
     assert after["projects"] == elsewhere
 
 
-@pytest.mark.parametrize("code", ["ML103", "ML116", "ML125", "ML126"])
+@pytest.mark.parametrize("code", ["ML103", "ML116", "ML125"])
 def test_what_is_offered_helps(code: str, doctor: Doctor) -> None:
     program = os.path.join(os.path.dirname(sys.executable), "mcp-launch")
     for path, text in CASES[code].files.items():

@@ -328,22 +328,6 @@ def test_claude_code_takes_one_of_several(doctor: Doctor) -> None:
     assert list_messages(doctor, "--select", "ML107") == []
 
 
-def test_servers_of_two_directories_of_codex_do_not_hide_each_other(doctor: Doctor) -> None:
-    machine = doctor.machine
-    for path in (CODEX, "~/work/config.toml"):
-        machine.write(path, PLAIN)
-    machine.table.add(7, "codex")
-    machine.table.cwds[7] = str(machine.project)
-    machine.table.variables[7] = {
-        "HOME": str(machine.home),
-        "PATH": f"{machine.home}/bin:/bin",
-        "CODEX_HOME": f"{machine.home}/work",
-    }
-
-    assert len(doctor.find("--select", "ML117")) == 2
-    assert doctor.list_codes() == []
-
-
 def test_servers_of_a_project_that_codex_does_not_trust_are_reported(doctor: Doctor) -> None:
     machine = doctor.machine
     machine.write(OF_PROJECT, PLAIN)

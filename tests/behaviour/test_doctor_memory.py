@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import time
 from typing import TYPE_CHECKING, Any
@@ -302,11 +301,6 @@ def test_a_shared_server_counts_once_and_is_idle_when_no_session_calls_it(
     [finding] = find(doctor)
     assert finding["message"].endswith("takes 612 MB: docs 612 MB")
     assert doctor.list_codes("--select", "ML4") == ["ML409"]
-    running = doctor.run("-v").stdout.partition("Running now\n")[2]
-    assert running.count("docs (process") == 2  # a session each
-    # The server is counted with the first of them, and each has its own launcher.
-    assert re.findall(r"\d+ MB", running) == ["622 MB", "10 MB"]
-    assert "Running now" not in doctor.run().stdout
 
     share(made_up, now - HOUR_AGO, now)
     assert find(doctor) == []

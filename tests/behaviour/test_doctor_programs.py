@@ -176,18 +176,11 @@ def test_an_invalid_profile_is_reported_once_and_hides_nothing(doctor: Doctor) -
     assert found == [("ML013", None), ("ML201", "gone")]
 
 
-@pytest.mark.parametrize(
-    ("argv", "is_blamed"),
-    [(["codex", "app-server"], True), (["codex"], False)],
-    ids=["a daemon", "in a terminal"],
-)
-def test_the_path_of_a_host_that_runs_is_the_one_that_counts(
-    argv: list[str], is_blamed: bool, doctor: Doctor
-) -> None:
+def test_the_path_of_a_host_that_runs_is_the_one_that_counts(doctor: Doctor) -> None:
     machine = doctor.machine
     found = install(machine, "~/bin/server")
     machine.table.add(7, "codex")
-    machine.table.argv[7] = argv
+    machine.table.argv[7] = ["codex"]
     machine.table.cwds[7] = str(machine.project)
     machine.table.variables[7] = {"PATH": "/old"}
     configure(doctor, "codex", command="server")
@@ -196,8 +189,7 @@ def test_the_path_of_a_host_that_runs_is_the_one_that_counts(
     assert finding["message"] == (
         f"server is not on the PATH that Codex gives (/old); your shell finds {found}"
     )
-    blame = "; or end Codex's daemon (process 7), which was started with an older PATH: kill 7"
-    assert finding["fix"] == f"replace server with {found}{blame if is_blamed else ''}"
+    assert finding["fix"] == f"replace server with {found}"
 
     machine.table.variables[7] = {"PATH": f"{machine.home}/bin"}
     assert doctor.list_codes() == []
@@ -345,18 +337,13 @@ def test_a_variable_that_a_host_strips_is_missed(
         ("docker ps -e A", []),
         ("npx -e A", []),
         ("docker", []),
-        ("sh -c|server $A ${B} ${C:-none} \\$D", ["A", "B"]),
-        ("sh -lc|server $A", []),
-        ("sh -c|A=1 server $A", []),
-        ("sh -c|for A in *; do echo $A; done; read B; echo $B $PWD $1 $$", []),
-        ("sh -c|awk '{print $A}'", []),
+        ("sh -c $A", []),
     ],
 )
 def test_what_a_command_needs_is_read_from_it(
     words: str, names: list[str], doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, _, script = words.partition("|")
-    program, *args = [*before.split(), *([script] if script else [])]
+    program, *args = words.split()
     install(doctor.machine, f"~/bin/{program}")
     for name in "ABCD":
         monkeypatch.setenv(name, "x")

@@ -513,17 +513,3 @@ def test_a_list_is_a_list_only_where_a_host_has_one(own_home: Path) -> None:
     write(own_home / ".kimi-code" / "mcp.json", '{"mcpServers": [{"name": "a", "command": "x"}]}')
 
     assert read_words("wrap") == {}
-
-
-@pytest.mark.usefixtures("project")
-def test_a_script_is_read_for_names_and_never_changed(own_home: Path) -> None:
-    text = (
-        '# mine\nmcp add docs --command npx -- -y x\nif a; then\n\tmcp add "web" --url $(u)\nfi\n'
-    )
-    path = write(own_home / ".config" / "crush" / "crushrc", text)
-
-    for command in ("wrap", "unwrap"):
-        entries = read_words(command)
-        assert {*entries} == {"docs", "web"}
-        assert all("shell script" in one["reason"] for one in entries.values())
-    assert path.read_text(encoding="utf-8") == text

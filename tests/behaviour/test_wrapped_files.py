@@ -239,20 +239,18 @@ def test_a_wrapped_file_that_was_away_for_a_while_is_still_known(
     assert list_copies(state) == []
 
 
-def test_unwrapping_everything_names_a_file_that_is_gone_once(elsewhere: Path, state: Path) -> None:
+def test_unwrapping_everything_names_a_file_that_is_gone(elsewhere: Path, state: Path) -> None:
     [copy] = list_copies(state)
     shutil.rmtree(elsewhere.parent)
     told = f"{elsewhere} was wrapped and is gone"
 
     assert told not in run("unwrap").stdout
     assert told not in run("unwrap", "--all", "--host", "codex").stdout
-    assert told in run_command("unwrap", "--all", "--dry-run").stdout
     said = run("unwrap", "--all").stdout
 
     assert told in said
     assert "mcp-launch unwrap --file NEWPATH" in said
-    assert f"A copy of the original stays in {copy}" in said
-    assert told not in run("unwrap", "--all").stdout
+    assert f"A copy of the original is in {copy}" in said
 
 
 def test_a_file_that_is_named_and_gone_is_said_to_have_been_wrapped(elsewhere: Path) -> None:
@@ -263,7 +261,6 @@ def test_a_file_that_is_named_and_gone_is_said_to_have_been_wrapped(elsewhere: P
     assert done.returncode == 2
     assert f"{elsewhere} was wrapped and is gone" in done.stderr
     assert "mcp-launch unwrap --file NEWPATH" in done.stderr
-    assert "unwrap --all" in done.stderr
 
 
 def test_a_file_in_a_directory_that_is_closed_is_not_taken_for_gone(tmp_path: Path) -> None:
@@ -324,19 +321,17 @@ def test_the_record_is_private_and_keeps_what_it_does_not_know(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "[" * 100_000, '{"files": []}'])
-def test_a_damaged_record_is_set_aside_and_named(text: str, project: Path, state: Path) -> None:
+def test_nothing_is_wrapped_while_the_record_is_damaged(
+    text: str, project: Path, state: Path
+) -> None:
     write(state / "wrapped.json", text)
     path = write(project / ".mcp.json")
-    assert f"{state}/wrapped.json, the record of wrapped files, is damaged" in (
-        run("unwrap", "--all").stderr
-    )
 
-    assert run("wrap").returncode == 0
+    for words in (("unwrap", "--all"), ("wrap",)):
+        said = run(*words).stderr
+        assert f"{state}/wrapped.json, the record of wrapped files, is damaged" in said
 
-    assert list_recorded(state) == [str(path)]
-    aside = state / "wrapped.json.unreadable"
-    assert aside.read_text(encoding="utf-8") == text
-    assert str(aside) in run("unwrap", "--all").stderr
+    assert path.read_text(encoding="utf-8") == TEXT
 
 
 @pytest.mark.parametrize("how", ["a link", "writable by others", "a pipe"])
@@ -439,20 +434,3 @@ def test_a_file_with_two_names_is_left_as_it_is(own_home: Path, state: Path) -> 
     assert "it has 2 names (hard links)" in done.stderr
     assert path.read_text(encoding="utf-8") == TEXT
     assert list_copies(state) == []
-
-
-@pytest.mark.usefixtures("project")
-def test_unwrap_notes_a_source_with_which_codex_does_not_start(own_home: Path) -> None:
-    text = """\
-[mcp_servers.docs]
-command = "x"
-env_vars = ["A", { name = "T", source = "thread" }]
-"""
-    path = write(own_home / ".codex" / "config.toml", text)
-    assert "does not start" not in run("wrap").stdout
-
-    said = run("unwrap").stdout
-
-    assert path.read_text(encoding="utf-8") == text
-    assert "docs: its env_vars again have the source thread" in said
-    assert "with which Codex does not start" in said

@@ -442,18 +442,3 @@ def test_only_the_hosts_that_were_asked_for_are_looked_at(
 
     assert list_codes(doctor, "--host", "claude") == []
     assert list_codes(doctor, "--host", "codex") == ["ML404"]
-
-
-# What runs now.
-
-
-def test_memory_is_shown_by_host_and_server(fake_hosts: FakeHosts, doctor: Doctor) -> None:
-    fake_host = fake_hosts.start("claude", command=SERVER)
-
-    shown = doctor.run("-v").stdout
-
-    host, server = f"Claude Code (process {fake_host.pid})", f"(process {fake_host.server})"
-    running = shown.partition("\nRunning now\n")[2]
-    assert re.match(
-        rf"  {re.escape(host)}\n    mcp-docs {re.escape(server)}: [\d.]+ [kM]B", running
-    )

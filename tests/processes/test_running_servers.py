@@ -27,7 +27,6 @@ from mcp_launch.commands.ps import PsRequest
 from mcp_launch.commands.screen import Screen
 from mcp_launch.machine import running, units
 from mcp_launch.machine.pipe_ends import Endpoints
-from mcp_launch.machine.process_snapshot import ConnectedClient, Population
 from mcp_launch.machine.recognize_server import Configured
 from mcp_launch.state import leases
 from mcp_launch.system import linux, portable
@@ -344,50 +343,3 @@ def test_a_child_that_has_ended_changes_no_kind_of_memory(runner: LaunchRunner) 
     both = [units.measure(pid) for pid in (parent.pid, child)]
     assert units.add_up(both).kind == "PSS"
     assert both[1].amount == 0
-
-
-# The clients of a daemon
-
-CONNECT = """
-import os, socket, sys
-connection = socket.socket(socket.AF_UNIX)
-connection.connect(sys.argv[1])
-os.write(1, b"ready\\n")
-sys.stdin.read()
-"""
-
-
-def list_clients() -> tuple[ConnectedClient, ...] | None:
-    return Population(limit_to_subtree()).list_clients(os.getpid())
-
-
-def test_clients_are_counted_as_long_as_they_are_connected(
-    runner: LaunchRunner, tmp_path: Path
-) -> None:
-    path = str(tmp_path / "socket")
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(path)
-        listening.listen()
-        pair = socket.socketpair()  # as Codex's daemon has one
-        assert list_clients() == ()
-        for name, is_named in (("codex", True), ("python3", False)):
-            client = runner.start([link(runner, name), "-S", "-E", "-c", CONNECT, path])
-            connection, _ = listening.accept()
-            assert client.read_line() == b"ready\n"
-
-            assert list_clients() == (ConnectedClient(client.pid if is_named else 0, ""),)
-
-            assert client.finish()[0] == 0
-            assert list_clients() == ()
-            connection.close()
-    assert list_clients() == ()
-    for end in pair:
-        end.close()
-
-
-def test_clients_are_unknown_where_no_socket_has_a_known_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(Endpoints, "find_peer", lambda *_: None)
-
-    assert list_clients() is None

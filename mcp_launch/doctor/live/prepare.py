@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from mcp_launch import hosts, state
 from mcp_launch.config_files import entry_script
 from mcp_launch.errors import LaunchError, ProfileRefused
-from mcp_launch.launch import options, profile, profile_tables
+from mcp_launch.launch import environment, options, profile
 from mcp_launch.machine import host_environment
 from mcp_launch.machine.preview import predict
 
 if TYPE_CHECKING:
-    from mcp_launch.machine.preview import Preview
     from mcp_launch.machine.survey import Item, Survey
 
 # For entries without a launcher that could be started: as the script of wrapped entries does.
@@ -68,19 +67,17 @@ class Start(NamedTuple):
 
 def prepare(survey: Survey, item: Item, home: str) -> Start:
     """Return how to start an entry's server; the launch keeps its files in `home`."""
-    launch = predict(survey, item)
-    situation = launch.situation
+    situation = predict(survey, item).situation
     environ = dict(situation.environ)
     variable = hosts.load(item.host.name).session_variable
     if variable and variable not in item.variables:
         environ[variable] = _SESSION
     environ |= {options.name_variable(option): text for option, text in _OVERRIDES.items()}
     environ["MCP_LAUNCH_HOME"] = home
+    if not item.is_wrapped:  # nothing that [defaults] remove would be missing
+        environ[options.name_variable("--pass-env")] = environment.ALL
     given = _list_options(item)
     command = host_environment.spell_out(survey, item, item.command)
-    if is_profile_invalid(launch) or _has_strange_defaults(survey, launch):
-        given = [word for word in given if not word.startswith("--server=")]
-        command = _hide_profiles(command, environ, home)
     command = ["--", *command] if command else []
     own = [name for name in hosts.IDENTITY_VARIABLES.get(item.host.name, ()) if name in environ]
     given += _adapt([*given, *command], environ, situation.cwd, own)
@@ -102,8 +99,9 @@ def _find_launcher(survey: Survey, item: Item, environ: dict[str, str]) -> tuple
 def explain_not_startable(survey: Survey, item: Item) -> str:
     """Return what a server needs that only its host can give; "" if nothing."""
     title, texts = item.host.title, [*item.words, *item.variables.values()]
-    if not item.command and is_profile_invalid(predict(survey, item)):
-        return "its command is in a profile, which cannot be used (ML013)"
+    # ML013 reports the profile.
+    if isinstance(predict(survey, item).refused, ProfileRefused):
+        return "its profile cannot be used (ML013)"
     for text in texts:
         if question := _QUESTION.search(text):
             return f"{title} would ask for {question[0]}"
@@ -114,28 +112,6 @@ def explain_not_startable(survey: Survey, item: Item) -> str:
         if name not in predict(survey, item).situation.environ:
             return f"{title} would take {name} from the system's keyring"
     return ""
-
-
-def is_profile_invalid(launch: Preview) -> bool:
-    """Return whether a launch stops because of an invalid profile, which ML013 reports once."""
-    return isinstance(launch.refused, ProfileRefused)
-
-
-def _has_strange_defaults(survey: Survey, launch: Preview) -> bool:
-    """Return whether our launcher would apply [defaults] to a server that has no launcher."""
-    if launch.situation.is_launched:
-        return False
-    try:
-        return profile_tables.read(survey.environ).defaults is not None
-    except ProfileRefused:
-        return True
-
-
-def _hide_profiles(command: list[str], environ: dict[str, str], home: str) -> list[str]:
-    """Let the launcher find no profile; return the command that gives the server its own HOME."""
-    before = environ.get("HOME")
-    environ["HOME"] = home
-    return [_ENV, *(["-u", "HOME"] if before is None else [f"HOME={before}"]), *command]
 
 
 def _list_options(item: Item) -> list[str]:

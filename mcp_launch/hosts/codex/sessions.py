@@ -40,11 +40,6 @@ class CodexSessions(SessionRecords):
             return ""
         return "daemon" if _listens(argv) else "app server"
 
-    def tell_unattended(self, argv: list[str]) -> str:
-        """Return when the daemon ends that a terminal has started (measured: after 60 s)."""
-        is_managed = _listens(argv) and "--managed-daemon" in argv
-        return "no terminal; Codex ends it in about a minute" if is_managed else ""
-
 
 def _listens(argv: list[str]) -> bool:
     """Return whether a process serves terminals through a Unix socket."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcp_launch.config_files.host_config import SCRIPT, File, HostConfig
+from mcp_launch.config_files.host_config import File, HostConfig
 from mcp_launch.config_files.host_quirks import LIBRARY_PASSES, Environment, HostProgram, HostQuirks
 from mcp_launch.config_files.knowledge import Fact, Knowledge, measure
 from mcp_launch.hosts.plain.places import Place, in_both, list_at, wait
@@ -19,15 +19,11 @@ _AMP_SERVERS = (("amp.mcpServers",),)
 
 
 def _list_crush_files(site: Site) -> list[File]:
-    """Return its files; in each place it may also have a script that adds servers."""
     usual = os.path.join(site.find_home("XDG_CONFIG_HOME", ".config"), "crush")
     own = site.environ.get("CRUSH_GLOBAL_CONFIG") or usual
-    found = []
-    for directory, scope, before in ((own, "user", ("",)), (site.project, "project", ("", "."))):
-        for name in (os.path.join(directory, dot) for dot in before):
-            found.append(File(f"{name}crush.json", scope, servers=_CRUSH_SERVERS))
-            found.append(File(f"{name}crushrc", scope, "shell", _CRUSH_SERVERS, SCRIPT))
-    return found
+    users = File(os.path.join(own, "crush.json"), "user", servers=_CRUSH_SERVERS)
+    of_project = [os.path.join(site.project, name) for name in ("crush.json", ".crush.json")]
+    return [users, *(File(path, "project", servers=_CRUSH_SERVERS) for path in of_project)]
 
 
 TERMINALS = (

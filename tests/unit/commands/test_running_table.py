@@ -20,13 +20,12 @@ from screens import open_screen
 from mcp_launch.commands import running_table
 from mcp_launch.commands.status_line import sum_up
 from mcp_launch.machine import running
-from mcp_launch.machine.process_snapshot import ConnectedClient, RecentCalls
+from mcp_launch.machine.process_snapshot import RecentCalls
 
 if TYPE_CHECKING:
     from mcp_launch.machine.running import Census
 
 THREADS = ("01a1ebf6-14a1-7fd0-8b12-02ae8e0b4675", "01a1ebf6-193e-7d90-a25f-5d5f19161259")
-TERMINALS = (ConnectedClient(977, "/dev/pts/1"), ConnectedClient(1044, "/dev/pts/2"))
 SESSION = "c618771a-1d3a-4149-94d5-2d1179c74c8f"
 
 
@@ -59,7 +58,7 @@ def census() -> Census:
         session=SESSION,
     )
     return make_census(
-        make_host(first, second, role="daemon", clients=TERMINALS),
+        make_host(first, second, role="daemon"),
         make_host(third, title="Claude Code", name="claude", pid=1942),
         ownerless=[make_server("mcp-old", 77, why_ownerless="process 1 (init) adopted it")],
     )
@@ -68,7 +67,7 @@ def census() -> Census:
 def test_each_server_has_one_row_below_its_session_and_host(census: Census) -> None:
     assert show(census) == [
         "    SERVER             PID     UP  MEMORY  CALLS  LAST  STATE",
-        "Codex daemon  pid 1050  up 2h 5m  4 servers  183 MB (saves 80 MB)  2 terminals",
+        "Codex daemon  pid 1050  up 2h 5m  4 servers  183 MB (saves 80 MB)",
         "  thread 01a1ebf6-14a1  ~/src/shop  Fix the login bug that only occurs with sin…",
         "    files             1196  2h 5m   46 MB     12    3m  running",
         "    docs              1201    12s   82 MB      0     -  running, 1 restart",
@@ -117,7 +116,7 @@ def test_no_line_is_wider_than_the_terminal(width: int, is_verbose: bool, census
         "日本語のとても長い名前のサーバーです", 4_000_000, launch=launch, megabytes=1234
     )
     long = make_session(odd, session=SESSION[:-1] + "0", title="タイトル " * 30)
-    wide = make_host(long, title="A host with a name", note="no terminal; " + "word " * 20)
+    wide = make_host(long, title="A host with a name")
     both = census._replace(hosts=[*census.hosts, wide])
 
     lines = show(both, width, is_verbose=is_verbose)
@@ -138,10 +137,9 @@ def test_reasons_come_with_verbose_below_their_server() -> None:
         noise=1, outer="launch-0", runner={"left_out": True, "why": "its package is installed"}
     )
     server = make_server("docs", 20, launch=launch, processes=(19, 20, 21))
-    census = make_census(make_host(make_session(server, thread=THREADS[0]), clients=TERMINALS[:1]))
+    census = make_census(make_host(make_session(server, thread=THREADS[0])))
 
     assert show(census, None, is_verbose=True)[2:-1] == [
-        "  connected: process 977 (/dev/pts/1)",
         f"  thread {THREADS[0]}  ~/src/shop",
         "    docs     20  2h 5m   46 MB      0     -  running, noise",
         "      launch 8fe1, confirmed (the call's _meta.threadId)",
@@ -151,25 +149,6 @@ def test_reasons_come_with_verbose_below_their_server() -> None:
         "      launcher: process 19; also processes 21",
         "      command: npx docs",
     ]
-
-
-def test_what_becomes_of_a_host_is_said_below_it() -> None:
-    host = make_host(make_session(make_server("docs", 20)), clients=(), note="no terminal; it ends")
-
-    lines = show(make_census(host))
-
-    assert lines[2] == "  no terminal; it ends"
-    assert "terminals" not in lines[1]
-
-
-def test_a_client_without_a_terminal_is_called_a_client() -> None:
-    clients = (*TERMINALS[:1], ConnectedClient(0, ""))
-    host = make_host(make_session(make_server("docs", 20)), clients=clients)
-
-    lines = show(make_census(host), is_verbose=True)
-
-    assert lines[1].endswith("  2 clients")
-    assert lines[2] == "  connected: process 977 (/dev/pts/1), an unknown process"
 
 
 def test_calls_that_nobody_counts_are_not_said_to_be_none() -> None:

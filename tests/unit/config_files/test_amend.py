@@ -85,24 +85,6 @@ def test_an_entry_that_is_invalid_is_unchanged() -> None:
     assert change("json", text, Wish(LAUNCHER, options=SAFE)) == text
 
 
-LATER = {
-    "among others": ["--server=a", "--novel=user", "--cwd", "/", "--strict", "--more"],
-    "without a value": ["--quiet"],
-    "joined": ["--cwd", "/", "--novel=user"],
-    "given twice": ["--cwd", "/", "--cwd", "/x"],
-}
-
-
-@pytest.mark.parametrize("own", LATER.values(), ids=list(LATER))
-def test_an_entry_with_options_of_a_later_version_is_unwrapped(own: list[str]) -> None:
-    words = ["run", *own, "--", "npx", "--", "x"]
-    text = json.dumps({"mcpServers": {"a": {"command": "mcp-launch", "args": words}}})
-
-    after = json.loads(change("json", text, Wish("")))["mcpServers"]["a"]
-
-    assert after == {"command": "npx", "args": ["--", "x"]}
-
-
 @pytest.mark.parametrize(
     "own",
     [

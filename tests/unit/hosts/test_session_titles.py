@@ -98,20 +98,16 @@ def test_a_name_that_is_not_a_text_is_not_shown(codex_home: Path, claude_home: P
 
 
 @pytest.mark.parametrize(
-    ("words", "role", "is_told"),
+    ("words", "role"),
     [
-        (["codex"], "", False),
-        (["codex", "app-server"], "app server", False),
-        (["codex", "app-server", "--listen", "unix://"], "daemon", False),
-        (["codex", "app-server", "--listen", "unix://", "--managed-daemon"], "daemon", True),
+        (["codex"], ""),
+        (["codex", "app-server"], "app server"),
+        (["codex", "app-server", "--listen", "unix://"], "daemon"),
     ],
-    ids=["a terminal", "an editor's", "started by hand", "started by a terminal"],
+    ids=["a terminal", "an editor's", "a daemon"],
 )
-def test_only_the_daemon_of_terminals_is_ended_without_them(
-    words: list[str], role: str, is_told: bool
-) -> None:
+def test_a_process_of_codex_has_a_role(words: list[str], role: str) -> None:
     assert CODEX.name_role(words) == role
-    assert bool(CODEX.tell_unattended(words)) is is_told
 
 
 # Claude Code
@@ -193,4 +189,4 @@ def test_only_an_id_names_a_transcript_and_only_of_hosts_that_have_them(claude_h
     assert CLAUDE.read_title(see_claude(), "", "") == ""
     assert CLAUDE.read_title(see_claude(), "../../secret", "") == ""
     assert other.read_title(see_claude(), SESSION, "") == ""
-    assert (other.name_role(["x"]), other.tell_unattended(["x"])) == ("", "")
+    assert other.name_role(["x"]) == ""

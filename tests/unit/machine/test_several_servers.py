@@ -334,12 +334,14 @@ def test_ending_an_orphan_spares_a_pool_below_it(
     (server,) = list_all(made_up.take())
     signalled: list[int] = []
 
-    def send(_table: object, one: Any, _number: int) -> None:
-        if one.pid in made_up.table.processes:
+    def send(_table: object, one: Any, _number: int) -> bool:
+        is_alive = one.pid in made_up.table.processes
+        if is_alive:
             signalled.append(one.pid)
             made_up.end(one.pid)
+        return is_alive
 
-    monkeypatch.setattr(end_server, "_send", send)
+    monkeypatch.setattr(end_server, "send", send)
     spared = server_pools.list_spared(made_up.table, str(made_up.state))
 
     assert end_server.end(made_up.table, server, spared) == []

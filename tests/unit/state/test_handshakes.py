@@ -8,7 +8,7 @@ import stat
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -261,11 +261,14 @@ def name(script: Path, **changes: object) -> str:
 
 
 def test_whatever_decides_what_a_server_offers_is_in_its_name(script: Path, tmp_path: Path) -> None:
-    differing: list[dict[str, object]] = [
-        *({"argv": ["python", word]} for word in ("-u", "\0", "x" * 5000, "missing", "")),
+    differing: list[dict[str, Any]] = [
+        *[{"argv": ["python", word]} for word in ("-u", "\0", "x" * 5000, "missing", "")],
         {"program": "/usr/bin/sh"},
-        *({"cwd": place} for place in ("/", "")),  # the second was deleted
-        *({"environ": one} for one in ({"LANG": "de"}, {"LANG": "C", "API_KEY": "1"}, {})),
+        {"cwd": "/"},
+        {"cwd": ""},  # it was deleted
+        {"environ": {"LANG": "de"}},
+        {"environ": {"LANG": "C", "API_KEY": "1"}},
+        {"environ": {}},
     ]
     names = {name(script, **changes) for changes in [{}, *differing]}
     assert len(names) == 1 + len(differing)
