@@ -407,7 +407,7 @@ def test_ending_an_orphan_spares_a_pool_below_it(
             signalled.append(one.pid)
             made_up.end(one.pid)
 
-    monkeypatch.setattr(end_server, "_send", send)
+    monkeypatch.setattr(end_server, "send", send)
     spared = server_pools.list_spared(made_up.table, str(made_up.state))
 
     assert end_server.end(made_up.table, server, spared) == []
