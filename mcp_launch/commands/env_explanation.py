@@ -12,7 +12,7 @@ from mcp_launch.launch import options, plan, profile_tables
 from mcp_launch.launch.profile_tables import DEFAULTS
 from mcp_launch.launch.runners.proof import Resolved
 from mcp_launch.machine.preview_inputs import split
-from mcp_launch.machine.wrap_hint import tell_how
+from mcp_launch.machine.wrap_warnings import tell_how
 from mcp_launch.values import Found
 
 if TYPE_CHECKING:

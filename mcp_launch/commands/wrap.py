@@ -15,7 +15,6 @@ from mcp_launch.config_files import (
     backups,
     entry_script,
     git_tracking,
-    leftovers,
     planned_changes,
     replace_file,
     run_options,
@@ -329,7 +328,7 @@ def _make(host: HostConfig, file: File, wish: Wish, text: str) -> str:
 def _note_wrapped(changes: list[Change], directory: str) -> None:
     """Record files that were wrapped by hand, or before files were recorded."""
     for change in changes:
-        if leftovers.is_wrapped_now(change.host, change.file):
+        if planned_changes.is_wrapped_now(change.host, change.file):
             # Without a record, it can still be unwrapped from its own project.
             with contextlib.suppress(OSError, FileRefused), replace_file.keep_others_out(directory):
                 wrapped_files.note(directory, change.host, change.file)
@@ -353,7 +352,7 @@ def _tidy_as_asked(
 def tidy(report: WrapReport, changes: list[Change], directory: str) -> None:
     """Remove the copies and records of files that are no longer wrapped, however that happened."""
     for change in changes:
-        if not leftovers.is_free_now(change.host, change.file):
+        if not planned_changes.is_free_now(change.host, change.file):
             continue
         if copy := replace_file.let_go(change.file, directory):
             report.say(f"Removed {copy}, a copy of {change.file.path}")
@@ -366,7 +365,7 @@ def _show_still_wrapped(
     if not request.is_about_all or request.is_everywhere:
         return []
     elsewhere = list_elsewhere(files, directory)
-    left = [file.path for host, file in elsewhere if leftovers.is_wrapped_now(host, file)]
+    left = [file.path for host, file in elsewhere if planned_changes.is_wrapped_now(host, file)]
     if left:
         count = "1 other file is" if len(left) == 1 else f"{len(left)} other files are"
         note = f"{count} still wrapped: {', '.join(left)}. To unwrap everything: "

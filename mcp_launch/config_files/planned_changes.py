@@ -317,3 +317,48 @@ def look_at_all(
             except FileRefused as refused:
                 complain(refused)
     return changes
+
+
+# Whether a file still has wrapped entries; while it does, we keep its copy and record.
+
+
+def holds_ours(host: HostConfig, file: File, text: str) -> bool:
+    """Return whether a file's text has a wrapped entry that can be unwrapped.
+
+    An entry whose command is in a profile does not count: `unwrap` skips it, so nothing is kept.
+    """
+    try:
+        return _holds_ours(host, file, text)
+    except STRANGE:
+        return False
+
+
+def _holds_ours(host: HostConfig, file: File, text: str) -> bool:
+    document = read_document(file.kind, text, file.path)
+    return any(_is_ours(document, host, path) for path in list_entries(document, file))
+
+
+def _is_ours(document: Document, host: HostConfig, path: Path) -> bool:
+    shape = find_shape(document, host, path)
+    if shape is None or not wrap.is_wrapped(document, path, shape):
+        return False
+    try:
+        return bool(wrap.unwrap(document, path, shape))
+    except STRANGE:
+        return True  # it cannot be unwrapped, but it is wrapped
+
+
+def is_wrapped_now(host: HostConfig, file: File) -> bool:
+    """Return whether a file has wrapped entries now; False if it cannot be read."""
+    try:
+        return holds_ours(host, file, read_file(file.path))
+    except FileRefused:
+        return False
+
+
+def is_free_now(host: HostConfig, file: File) -> bool:
+    """Return whether a file provably has no wrapped entries now."""
+    try:
+        return not _holds_ours(host, file, read_file(file.path))
+    except STRANGE:
+        return False  # it is gone, or is just being edited

@@ -15,7 +15,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import state
-from mcp_launch.config_files import backups, leftovers, wrapped_files
+from mcp_launch.config_files import backups, planned_changes, wrapped_files
 from mcp_launch.errors import FileRefused, name_reason
 
 if TYPE_CHECKING:
@@ -111,8 +111,8 @@ def _replace(
         after = make(before)
         if after == before:
             return None
-        is_untouched = not leftovers.holds_ours(host, file, before)
-        is_ours = leftovers.holds_ours(host, file, after)
+        is_untouched = not planned_changes.holds_ours(host, file, before)
+        is_ours = planned_changes.holds_ours(host, file, after)
         if is_ours:
             wrapped_files.check(directory)
         try:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mcp_launch.machine.subject import Subject
-    from mcp_launch.machine.wrap_hint import Reach
+    from mcp_launch.machine.survey import Subject
+    from mcp_launch.machine.wrap_warnings import Reach
 
 Level = Literal["error", "warning", "note"]
 

@@ -19,9 +19,8 @@ from mcp_launch.documents import jsonc
 from mcp_launch.errors import FileRefused
 from mcp_launch.machine import host_environment, preview_inputs
 from mcp_launch.machine.preview import predict
-from mcp_launch.machine.subject import Subject
-from mcp_launch.machine.survey import point
-from mcp_launch.machine.wrap_hint import tell_how
+from mcp_launch.machine.survey import Subject, point
+from mcp_launch.machine.wrap_warnings import tell_how
 from mcp_launch.values import SHELLS, is_same_directory
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from mcp_launch.errors import LaunchError, printable
 from mcp_launch.launch import profile, profile_tables, sharing
 from mcp_launch.machine import units
 from mcp_launch.machine.preview import predict
-from mcp_launch.machine.subject import Subject
-from mcp_launch.machine.wrap_hint import find_reach
+from mcp_launch.machine.survey import Subject
+from mcp_launch.machine.wrap_warnings import find_reach
 from mcp_launch.protocol import get_member
 from mcp_launch.state import leases
 from mcp_launch.values import find_home_directory, shorten_home

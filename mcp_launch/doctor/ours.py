@@ -13,7 +13,7 @@ from mcp_launch.config_files import wrapped_files
 from mcp_launch.doctor.check import Finding, Repair, check
 from mcp_launch.errors import FileRefused, UsageError
 from mcp_launch.machine import installation
-from mcp_launch.machine.subject import Subject
+from mcp_launch.machine.survey import Subject
 from mcp_launch.values import walk_upward
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from mcp_launch.errors import (
 )
 from mcp_launch.launch import profile_file, profile_tables
 from mcp_launch.launch.profile_policies import GLOBS
-from mcp_launch.machine.subject import Subject
+from mcp_launch.machine.survey import Subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

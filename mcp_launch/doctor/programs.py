@@ -21,8 +21,7 @@ from mcp_launch.values import expand_home
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from mcp_launch.machine.subject import Subject
-    from mcp_launch.machine.survey import Item, Survey
+    from mcp_launch.machine.survey import Item, Subject, Survey
 
 # Programs whose first argument may be a file.
 _TAKE_A_FILE = re.compile(r"(python[\d.]*|node|nodejs|ruby|perl|sh|bash|zsh)$")
@@ -50,8 +49,7 @@ def check_command(survey: Survey, item: Item) -> Iterator[Finding]:
       that stays the same.
     * The whole command line is in `command`, or the path has `~` or `$HOME`, which hosts do not
       expand.
-    * The file is not executable (`chmod +x`), its interpreter is gone, its first line is wrong, or
-      it is for another system or C library.
+    * The file is not executable (`chmod +x`), its interpreter is gone, or its first line is wrong.
     """
     launch = predict(survey, item)
     situation = launch.situation

@@ -18,7 +18,7 @@ from mcp_launch.doctor import (  # noqa: F401
 )
 from mcp_launch.doctor.check import CHECKS, LEVELS, Finding, report_failure
 from mcp_launch.hosts.configured import HOSTS
-from mcp_launch.machine.subject import Subject
+from mcp_launch.machine.survey import Subject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

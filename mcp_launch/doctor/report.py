@@ -9,14 +9,14 @@ from mcp_launch.doctor.check import LEVELS
 from mcp_launch.doctor.filter import INCOMPLETE
 from mcp_launch.errors import printable
 from mcp_launch.machine import known_secrets
-from mcp_launch.machine.entry_state import classify
+from mcp_launch.machine.listed_servers import classify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcp_launch.doctor.check import Finding
     from mcp_launch.doctor.filter import Filter
-    from mcp_launch.machine.entry_state import Kind
+    from mcp_launch.machine.listed_servers import Kind
     from mcp_launch.machine.survey import Item, Survey
 
 # The version of the JSON format.

@@ -1,4 +1,4 @@
-"""Why a program that exists would not run: its first line, or its kind.
+"""Why a script that exists would not run: its first line.
 
 The system's error ("No such file or directory" for a file that exists) explains nothing, and
 hosts do not even show that. Only what is certain is reported.
@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import os
 import shlex
-import struct
 from typing import NamedTuple
 
 from mcp_launch.errors import LaunchError
 from mcp_launch.launch import plan
-from mcp_launch.system import linux
 
 # How many levels of interpreters Linux follows.
 _DEPTH = 4
@@ -24,23 +22,8 @@ _PARTS_SHOWN = 3
 
 _BOM = b"\xef\xbb\xbf"
 
-# How much of a file to read: its headers, and the part in which an ELF file names its loader.
+# How much of a file to read.
 _HEAD = 4096
-
-# How the programs of a platform begin.
-_BINARIES = {
-    b"\x7fELF": ("linux", "Linux"),
-    b"MZ": ("win32", "Windows"),
-    b"\xcf\xfa\xed\xfe": ("darwin", "macOS"),
-    b"\xca\xfe\xba\xbe": ("darwin", "macOS"),
-}
-
-# The interpreters for foreign programs; in WSL it is Windows.
-_EMULATORS = ("qemu", "WSLInterop", "rosetta", "wine")
-
-# The type of the ELF segment that names the loader, and the size of the entry that says so.
-_PT_INTERP = 3
-_SEGMENT = 56
 
 
 class Fault(NamedTuple):
@@ -73,36 +56,7 @@ def find_fault(
         return None  # it may still be executable
     if head.startswith(b"#!"):
         return _check_first_line(file, head) or _follow(file, head, path, platform, depth)
-    for beginning, (its_platform, name) in _BINARIES.items():
-        if head.startswith(beginning):
-            return _check_binary(file, head, name, is_own=its_platform == platform)
     return _check_text(file, head, has_shell=has_shell)
-
-
-def _check_binary(file: str, head: bytes, name: str, *, is_own: bool) -> Fault | None:
-    if any(one.startswith(_EMULATORS) for one in linux.list_foreign_formats()):
-        return None
-    if not is_own:
-        return Fault(f"{file} is a program for {name}", "install the one for this machine")
-    loader = _read_loader(head)
-    if loader and not os.path.exists(loader):
-        problem = f"{file} needs {loader}, which this system does not have"
-        return Fault(problem, "install the one for this system's C library (glibc or musl)")
-    return None
-
-
-def _read_loader(head: bytes) -> str:
-    """Return the loader of a 64-bit ELF file; "" if it has none, or it is unclear."""
-    if not head.startswith(b"\x7fELF\x02\x01") or len(head) < _HEAD:
-        return ""
-    (offset,) = struct.unpack_from("<Q", head, 32)
-    size, count = struct.unpack_from("<HH", head, 54)
-    for at in range(offset, min(offset + size * count, _HEAD - _SEGMENT), max(size, 1)):
-        kind, _, begin = struct.unpack_from("<IIQ", head, at)
-        if kind == _PT_INTERP and begin < _HEAD:
-            name, end, _ = head[begin:].partition(b"\0")
-            return name.decode("utf-8", "replace") if end else ""
-    return ""
 
 
 def _check_text(file: str, head: bytes, *, has_shell: bool) -> Fault | None:

@@ -14,9 +14,9 @@ from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine import end_server, process_titles
 from mcp_launch.machine.preview import predict
 from mcp_launch.machine.process_snapshot import is_old_enough
-from mcp_launch.machine.subject import Subject
+from mcp_launch.machine.survey import Subject
 from mcp_launch.machine.units import tell_age
-from mcp_launch.machine.wrap_hint import tell_how
+from mcp_launch.machine.wrap_warnings import tell_how
 from mcp_launch.system import list_ancestors
 
 if TYPE_CHECKING:

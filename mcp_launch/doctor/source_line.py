@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
     from mcp_launch.documents.document import Document
     from mcp_launch.documents.positions import Path, Spot
-    from mcp_launch.machine.subject import Subject
-    from mcp_launch.machine.survey import Survey
+    from mcp_launch.machine.survey import Subject, Survey
 
     Span = tuple[int, int]
 

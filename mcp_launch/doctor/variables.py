@@ -11,8 +11,8 @@ from mcp_launch.doctor.check import Finding, check
 from mcp_launch.launch import environment
 from mcp_launch.machine import host_environment
 from mcp_launch.machine.preview import predict
-from mcp_launch.machine.subject import Subject
-from mcp_launch.machine.wrap_hint import tell_how
+from mcp_launch.machine.survey import Subject
+from mcp_launch.machine.wrap_warnings import tell_how
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -22,8 +22,8 @@ from mcp_launch.errors import FileRefused, ProfileRefused
 from mcp_launch.launch import dotenv
 from mcp_launch.machine import host_environment
 from mcp_launch.machine.preview import predict
-from mcp_launch.machine.subject import Subject
-from mcp_launch.machine.wrap_hint import find_reach, tell_how
+from mcp_launch.machine.survey import Subject
+from mcp_launch.machine.wrap_warnings import find_reach, tell_how
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,6 +14,7 @@ from mcp_launch.hosts import variables
 from mcp_launch.launch import plan
 from mcp_launch.protocol import json_text
 from mcp_launch.state import handshakes, leases, pools
+from mcp_launch.system import list_ancestors
 from mcp_launch.system.pool_client import SharedStarter
 from mcp_launch.values import Found
 
@@ -44,6 +45,11 @@ _COMPARED_AS_WELL = (
 # Variables that every launch sets.
 _OURS = ("PWD", "MCP_LAUNCH_HOST", "MCP_LAUNCH_ID", "MCP_LAUNCH_PROJECT_ROOT")
 
+# The namespaces of a process, and its rights: a server that was started in a sandbox must not serve
+# sessions outside of it, nor the other way round.
+_NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
+_RIGHTS = ("Umask:", "Groups:", "CapEff:", "CapBnd:", "NoNewPrivs:", "Seccomp:")
+
 # What contradicts sharing, and why.
 _CONTRADICTIONS = {
     "isolate": "one gives several sessions the same server, the other each its own",
@@ -58,49 +64,31 @@ def check(wanted: Profile) -> None:
         Contradiction: They do.
 
     """
-    clash = find_clash(wanted)
-    if clash is None:
-        return
-    share, (key, why) = f"--share {wanted.share}", clash
-    if key == "direct":
+    clash = _find_clash(wanted) if wanted.share != "off" else None
+    if clash is not None:
+        setting, why = clash
         raise Contradiction(
-            f"{share} does not work with --direct: {why}",
-            fix="remove --direct, or write --share off",
+            f"--share {wanted.share} cannot be combined with {setting}: {why}",
+            fix=f"remove {setting}, or write --share off",
         )
-    if key == "on_change":
-        raise Contradiction(
-            f"{share} contradicts --on-change {wanted.on_change}: {why}",
-            fix="remove --on-change, or write --share off",
-        )
-    raise Contradiction(
-        f"with {share} {why}",
-        fix="remove them (--env, MCP_LAUNCH_ENV, profile), because the server finds its "
-        'session in _meta["mcp-launch/context"] of each call; or write --share off',
-    )
-
-
-def find_clash(wanted: Profile) -> tuple[str, str] | None:
-    """Return the key of a profile that contradicts `share`, and why; None: nothing does."""
-    if wanted.share == "off":
-        return None
-    if wanted.direct:
-        return "direct", "a server that is connected to its host directly cannot be shared"
-    if why := _CONTRADICTIONS.get(wanted.on_change):
-        return "on_change", why
-    named = [
-        f"{name} (source {variable.source})"
-        for name, variable in wanted.env.items()
-        if variable.source in _OF_ONE_SESSION
-    ]
-    why = "several sessions use one server, but these variables have another value in each session"
-    return ("env_vars", f"{why}: {', '.join(named)}") if named else None
 
 
 def may_be_shared(wanted: Profile) -> bool:
     """Return whether a server that is not shared could be, as far as its settings say."""
-    is_for_one = any(one.source in _OF_ONE_SESSION for one in wanted.env.values())
-    is_contradicted = wanted.direct or wanted.on_change in _CONTRADICTIONS
-    return wanted.share == "off" and not is_for_one and not is_contradicted
+    return wanted.share == "off" and _find_clash(wanted) is None
+
+
+def _find_clash(wanted: Profile) -> tuple[str, str] | None:
+    """Return the setting of a server that cannot be shared, and why; None: it can be."""
+    if wanted.direct:
+        return "--direct", "a server that is connected to its host directly cannot be shared"
+    if why := _CONTRADICTIONS.get(wanted.on_change):
+        return f"--on-change {wanted.on_change}", why
+    for name, variable in wanted.env.items():
+        if variable.source in _OF_ONE_SESSION:
+            why = "it differs between sessions, which a server finds in _meta of each call"
+            return f"the variable {name} (source {variable.source})", why
+    return None
 
 
 def make_starter(  # noqa: PLR0913, PLR0917  # what any starter has, and what names a pool
@@ -115,10 +103,8 @@ def make_starter(  # noqa: PLR0913, PLR0917  # what any starter has, and what na
     """Return what starts the servers of a launch that shares them."""
 
     def describe_job(started: ServerPlan) -> tuple[str, bytes]:
-        from mcp_launch.system import inherited
-
-        facts = inherited.describe(table, started.cwd.value)
-        return describe(wanted, found, started, os.environ, facts)
+        inherited = _describe_inheritance(table, started.cwd.value)
+        return describe(wanted, found, started, os.environ, inherited)
 
     hello = json_text.encode({"launch": found.launch.value}).encode() + b"\n"
     return SharedStarter(
@@ -175,3 +161,41 @@ def describe(
         "environ": shown,
     }
     return f"{directory}/{key}", json_text.encode(job).encode()
+
+
+def _describe_inheritance(table: ProcessTable, cwd: str) -> list[str]:
+    """Return what our children inherit besides variables; `cwd` is where they work."""
+    return [*_describe_sandbox(), *_find_launch_above(table), *_describe_directory(cwd)]
+
+
+def _describe_sandbox() -> list[str]:
+    facts = [_read_link(f"/proc/self/ns/{kind}") for kind in _NAMESPACES]
+    try:
+        with open("/proc/self/status", encoding="utf-8", errors="replace") as file:
+            return facts + [line for line in file if line.startswith(_RIGHTS)]
+    except OSError:
+        os.umask(mask := os.umask(0o77))  # there is no other way to read it
+        return [*facts, f"{mask:o}", str(sorted(os.getgroups()))]
+
+
+def _find_launch_above(table: ProcessTable) -> list[str]:
+    """Return the guardian that we are below: what we start ends with it."""
+    above = list_ancestors(table, os.getpid())
+    guardians = [one.identity for one in above if one.name == "mcp-guardian"]
+    return [f"{one.pid} {one.start}" for one in guardians[:1]]
+
+
+def _describe_directory(cwd: str) -> list[str]:
+    """Return which directory this is: one that was removed and made again is another."""
+    try:
+        place = os.stat(cwd or os.curdir)
+    except OSError:
+        return []
+    return [f"{place.st_dev} {place.st_ino}"]
+
+
+def _read_link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""

@@ -24,7 +24,6 @@ from mcp_launch.machine import (
     running,
 )
 from mcp_launch.machine.recognize_server import Configured
-from mcp_launch.machine.subject import Subject
 from mcp_launch.values import Found, find_home_directory
 
 if TYPE_CHECKING:
@@ -40,6 +39,18 @@ if TYPE_CHECKING:
 
 # The keys under which hosts' entries keep their variables.
 _VARIABLES = ("env", "environment", "envs")
+
+
+class Subject(NamedTuple):
+    """What a finding is about; fields that do not apply are empty."""
+
+    host: str = ""  # its name in `hosts`
+    server: str = ""
+    scope: str = ""
+    file: str = ""
+    line: int = 0  # counted from 1; 0: the file as a whole
+    column: int = 0
+    pid: int = 0
 
 
 class Item(NamedTuple):

@@ -223,14 +223,6 @@ def read_access_mode(process: int | str, number: int | str) -> int:
     return -1
 
 
-def list_foreign_formats() -> list[str]:
-    """Return the names of the foreign binary formats that the kernel runs (binfmt_misc)."""
-    try:
-        return os.listdir("/proc/sys/fs/binfmt_misc")
-    except OSError:
-        return []  # it runs no foreign programs
-
-
 def _is_pid(pid: int) -> bool:
     """Return whether a process, or a zombie, has this pid."""
     try:

@@ -15,7 +15,12 @@ from mcp_launch.values import Process, ProcessIdentity, compare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
     from mcp_launch.values import Verdict
+
+    _Answer = TypeVar("_Answer")
 
 SEES_ALL = True
 
@@ -43,28 +48,26 @@ def is_running(pid: int) -> bool:
     return psutil.pid_exists(pid) and not _is_zombie(pid)
 
 
+def _ask(pid: int, question: Callable[[psutil.Process], _Answer], otherwise: _Answer) -> _Answer:
+    try:
+        return question(psutil.Process(pid))
+    except psutil.Error:
+        return otherwise
+
+
 def read_argv(pid: int) -> list[str]:
     """Return its command line; empty when it cannot be read."""
-    try:
-        return psutil.Process(pid).cmdline()
-    except psutil.Error:
-        return []
+    return _ask(pid, psutil.Process.cmdline, [])
 
 
 def read_executable(pid: int) -> str:
     """Return the path of its program; empty when it cannot be read."""
-    try:
-        return psutil.Process(pid).exe()
-    except psutil.Error:
-        return ""
+    return _ask(pid, psutil.Process.exe, "")
 
 
 def read_cwd(pid: int) -> str:
     """Return its working directory; empty when it cannot be read."""
-    try:
-        return psutil.Process(pid).cwd()
-    except psutil.Error:
-        return ""
+    return _ask(pid, psutil.Process.cwd, "")
 
 
 def read_variable(pid: int, name: str) -> str | None:
@@ -74,26 +77,17 @@ def read_variable(pid: int, name: str) -> str | None:
 
 def read_environ(pid: int) -> dict[str, str]:
     """Return the environment it was started with; empty when it cannot be read."""
-    try:
-        return psutil.Process(pid).environ()
-    except psutil.Error:
-        return {}
+    return _ask(pid, psutil.Process.environ, {})
 
 
 def read_owner(pid: int) -> int | None:
     """Return the id of the user who runs it."""
-    try:
-        return psutil.Process(pid).uids().real
-    except psutil.Error:
-        return None
+    return _ask(pid, lambda one: one.uids().real, None)
 
 
 def list_open_files(pid: int) -> list[str]:
     """Return the paths of the regular files it holds open."""
-    try:
-        return [file.path for file in psutil.Process(pid).open_files()]
-    except psutil.Error:
-        return []
+    return _ask(pid, lambda one: [file.path for file in one.open_files()], [])
 
 
 def holds_writing_end(pid: int, fd: int) -> Verdict:  # noqa: ARG001  # one interface
@@ -146,32 +140,24 @@ def _list_marked(mark: str | None) -> list[int]:
 
 
 def _is_zombie(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
+    return _ask(pid, psutil.Process.status, "") == psutil.STATUS_ZOMBIE
 
 
 def started_seconds_ago(pid: int) -> float | None:
     """Return the age of a process; None when it cannot be read."""
-    try:
-        return time.time() - psutil.Process(pid).create_time()
-    except psutil.Error:
-        return None
+    return _ask(pid, lambda one: time.time() - one.create_time(), None)
 
 
 def list_listening(pid: int) -> list[str]:
     """Return the network sockets on which it listens."""
-    try:
-        connections = psutil.Process(pid).net_connections("inet")
-    except psutil.Error:
-        return []
+    return _ask(pid, _list_tcp_ports, [])
+
+
+def _list_tcp_ports(process: psutil.Process) -> list[str]:
+    connections = process.net_connections("inet")
     return [f"tcp port {one.laddr.port}" for one in connections if one.status == psutil.CONN_LISTEN]
 
 
 def measure_share(pid: int) -> int | None:
     """Return its memory in bytes; pages that it shares count in full."""
-    try:
-        return int(psutil.Process(pid).memory_info().rss)
-    except psutil.Error:
-        return None
+    return _ask(pid, lambda one: int(one.memory_info().rss), None)

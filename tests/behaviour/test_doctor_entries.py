@@ -452,7 +452,7 @@ def test_files_above_the_project_are_checked_as_their_hosts_read_them(doctor: Do
         (["run"], "no server command was given"),
         (["run", "--server", "nosuch"], "no profile defines the server nosuch"),
         (["run", "--share=project", "--env=A=session", "--", "sh"], "A (source session)"),
-        (["run", "--server", "shared", "--direct", "--", "sh"], "does not work with --direct"),
+        (["run", "--server", "shared", "--direct", "--", "sh"], "cannot be combined with --direct"),
         (["run", "--dotenv", "/dev/zero", "--", "sh"], "/dev/zero is not a regular file"),
         (["run", "--dotenv", "${HOME}/gone.env", "--", "sh"], "gone.env does not exist"),
         (["sh"], "the word `run` is missing"),

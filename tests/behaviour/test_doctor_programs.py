@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -236,27 +233,6 @@ def test_a_file_that_runs_is_not_found_fault_with(what: str, doctor: Doctor) -> 
     configure(doctor, "codex", command=str(file))
 
     assert doctor.list_codes() == []
-
-
-def make_binary(machine: str) -> bytes:
-    """Return a program for another system, or one of this system without its loader."""
-    if machine == "a program for macOS":
-        return b"\xcf\xfa\xed\xfe" + bytes(60)
-    if machine == "a program for Windows":
-        return b"MZ" + bytes(100)
-    own = Path(shutil.which("sh") or "/bin/sh").read_bytes()
-    begin = own.index(b"/lib")
-    return own[:begin] + b"/gon" + own[begin + 4 :]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="ELF files are Linux's")
-@pytest.mark.parametrize("what", ["a program for macOS", "a program for Windows", "needs /gon"])
-def test_a_program_for_another_system_is_reported(what: str, doctor: Doctor) -> None:
-    file = install(doctor.machine, "server", "")
-    file.write_bytes(make_binary(what))
-    configure(doctor, "codex", command=str(file))
-
-    assert f"{file} {'is ' if 'program' in what else ''}{what}" in doctor.find_only()["message"]
 
 
 def test_a_text_is_given_to_the_shell_by_hosts_of_node_and_by_the_launcher(

@@ -361,10 +361,10 @@ PROFILE = "[servers.it]\nshare = 'project'\n"
 @pytest.mark.parametrize(
     ("written", "profile", "wanted", "says"),
     [
-        ('"--share", "project", ', "", "--on-change isolate", "contradicts --on-change isolate"),
-        ('"--on-change", "isolate", ', "", "--share project", "contradicts --on-change isolate"),
+        ('"--share", "project", ', "", "--on-change isolate", "combined with --on-change isolate"),
+        ('"--on-change", "isolate", ', "", "--share project", "combined with --on-change isolate"),
         ('"--env", "T=thread", ', "", "--share project", "T (source thread)"),
-        ('"--server", "it", ', PROFILE, "--on-change restart", "contradicts --on-change restart"),
+        ('"--server", "it", ', PROFILE, "--on-change restart", "combined with --on-change restart"),
     ],
     ids=["isolate", "share", "variable", "profile"],
 )

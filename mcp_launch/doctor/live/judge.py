@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mcp_launch.doctor.check import CHECKS, Finding, check
 from mcp_launch.doctor.live.conversation import DISCOVER, DISCOVER_GRACE, INITIALIZE, WIDTH, Opening
 from mcp_launch.errors import printable
-from mcp_launch.machine.wrap_hint import tell_how
+from mcp_launch.machine.wrap_warnings import tell_how
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

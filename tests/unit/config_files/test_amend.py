@@ -10,7 +10,7 @@ from host_files import GOOSE, LAUNCHER, ONE_LIST, SERVERS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_launch.config_files import leftovers, run_options
+from mcp_launch.config_files import planned_changes, run_options
 from mcp_launch.config_files.host_config import ANY_HOST, File, HostConfig
 from mcp_launch.config_files.planned_changes import Wish, look
 from mcp_launch.config_files.wrap import Shape
@@ -107,7 +107,7 @@ def test_an_entry_whose_command_nobody_can_tell_stays_and_is_ours(own: list[str]
 
     assert change("json", text, Wish("")) == text
     assert "unknown option --" in looked.why_not
-    assert leftovers.holds_ours(ANY_HOST, file, text)
+    assert planned_changes.holds_ours(ANY_HOST, file, text)
 
 
 def test_an_entry_that_was_wrapped_without_a_name_gets_one() -> None:

@@ -57,7 +57,7 @@ def test_a_server_that_is_connected_directly_is_not_shared() -> None:
     error = refuse("--direct")
 
     assert error.problem == (
-        "--share project does not work with --direct: a server that is connected to its host "
+        "--share project cannot be combined with --direct: a server that is connected to its host "
         "directly cannot be shared"
     )
     assert error.fix == "remove --direct, or write --share off"
@@ -73,20 +73,19 @@ def test_a_server_that_is_connected_directly_is_not_shared() -> None:
 def test_a_server_is_not_both_shared_and_replaced(on_change: str, why: str) -> None:
     error = refuse("--on-change", on_change)
 
-    assert error.problem == f"--share project contradicts --on-change {on_change}: {why}"
-    assert error.fix == "remove --on-change, or write --share off"
+    assert (
+        error.problem == f"--share project cannot be combined with --on-change {on_change}: {why}"
+    )
+    assert error.fix == f"remove --on-change {on_change}, or write --share off"
 
 
 @pytest.mark.parametrize("source", ["session", "thread", "host_pid", "launch"])
 def test_a_variable_of_one_session_is_not_shared(source: str) -> None:
     error = refuse("--env", "ROOT=project_root", "--env", f"ID={source}", "--env", "B=session")
 
-    assert error.problem == (
-        "with --share project several sessions use one server, but these variables have another "
-        f"value in each session: ID (source {source}), B (source session)"
-    )
-    assert '_meta["mcp-launch/context"] of each call' in error.fix
-    assert error.fix.endswith("or write --share off")
+    named = f"the variable ID (source {source})"
+    assert error.problem.startswith(f"--share project cannot be combined with {named}: it differs")
+    assert error.fix == f"remove {named}, or write --share off"
 
 
 def test_a_variable_that_has_a_fixed_value_instead_can_be_shared() -> None:

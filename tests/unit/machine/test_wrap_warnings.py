@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from git_repository import track
 
-from mcp_launch.machine import wrap_hint
+from mcp_launch.machine import wrap_warnings
 
 if TYPE_CHECKING:
     from fake_machine import FakeMachine
@@ -26,8 +26,8 @@ def test_an_entry_of_the_users_own_is_wrapped_by_its_name(machine: FakeMachine) 
     machine.write("~/.claude.json", TEXT)
     item = find_entry(machine)
 
-    assert wrap_hint.find_reach(item) == "own"
-    assert wrap_hint.tell_how(item) == "mcp-launch wrap --host claude 'my docs'"
+    assert wrap_warnings.find_reach(item) == "own"
+    assert wrap_warnings.tell_how(item) == "mcp-launch wrap --host claude 'my docs'"
 
 
 def test_whoever_shares_a_file_is_mentioned(machine: FakeMachine) -> None:
@@ -35,8 +35,8 @@ def test_whoever_shares_a_file_is_mentioned(machine: FakeMachine) -> None:
     track(machine.project, ".mcp.json")
     item = find_entry(machine)
 
-    assert wrap_hint.find_reach(item) == "file"
-    assert wrap_hint.tell_how(item) == (
+    assert wrap_warnings.find_reach(item) == "file"
+    assert wrap_warnings.tell_how(item) == (
         f"mcp-launch wrap --file {machine.project}/.mcp.json 'my docs' "
         "(Git tracks the file, so this changes it for everyone who uses it)"
     )
@@ -47,7 +47,7 @@ def test_an_entry_that_is_found_nowhere_else_is_wrapped_by_its_file(machine: Fak
     item = find_entry(machine)
     outside = item._replace(file=item.file._replace(is_outside=True))
 
-    assert wrap_hint.find_reach(outside) == "file"
-    assert wrap_hint.tell_how(outside) == (
+    assert wrap_warnings.find_reach(outside) == "file"
+    assert wrap_warnings.tell_how(outside) == (
         f"mcp-launch wrap --file {machine.home}/.claude.json 'my docs'"
     )
