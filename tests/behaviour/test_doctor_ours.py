@@ -141,15 +141,6 @@ def test_the_users_file_must_be_usable(
 # Profiles without a server: ML019.
 
 
-def test_a_name_of_a_server_that_has_run_is_known(doctor: Doctor) -> None:
-    remember(doctor.machine, "docs", "read")
-    doctor.machine.write(OWN, "[servers.docs]\n[servers.doc]\n").chmod(0o600)
-
-    finding = doctor.find_only()
-
-    assert (finding["code"], finding["subject"]["server"]) == ("ML019", "doc")
-
-
 # Policies that match nothing: ML018.
 
 
@@ -178,23 +169,6 @@ def test_patterns_without_effect_are_named_once(
     found = list_policies(doctor, f"[servers.docs]\ntools = {tools}\n")
 
     assert [one["message"] for one in found] == messages
-
-
-@pytest.mark.parametrize(
-    ("pattern", "suggestion"),
-    [
-        ("raed_*", "did you mean read_*? "),
-        ("zzz*", ""),
-    ],
-)
-def test_what_may_have_been_meant_is_suggested(
-    pattern: str, suggestion: str, doctor: Doctor
-) -> None:
-    remember(doctor.machine, "docs", *TOOLS)
-
-    [finding] = list_policies(doctor, f'[servers.docs]\ntools = {{ deny = ["{pattern}"] }}\n')
-
-    assert finding["fix"].startswith(f"{suggestion}correct or remove it; the tools are read_page, ")
 
 
 @pytest.mark.parametrize(

@@ -69,15 +69,12 @@ def stand_in(directory: str) -> dict[str, Found]:
 
 @pytest.mark.parametrize("wanted", ["session", "project_root"])
 @pytest.mark.parametrize(("directory", "name"), HOMES)
-def test_a_home_is_accepted_and_noted(wanted: str, directory: str, name: str) -> None:
+def test_a_home_is_accepted_and_noted_unless_it_is_to_be_refused(
+    wanted: str, directory: str, name: str
+) -> None:
     decided = plan_for("--cwd", wanted, **stand_in(directory))
 
     assert (decided.cwd.value, decided.place_note) == (directory, name)
-
-
-@pytest.mark.parametrize("wanted", ["session", "project_root"])
-@pytest.mark.parametrize(("directory", "name"), HOMES)
-def test_strict_refuses_a_home(wanted: str, directory: str, name: str) -> None:
     with pytest.raises(PlaceRefused, match=f"which is {name}, not a project") as refused:
         plan_for("--strict", "--cwd", wanted, **stand_in(directory))
     assert f"--cwd {directory}" in refused.value.fix
