@@ -8,16 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
 
 import pytest
 from fakes import FakeProcessTable, make_context
 from launches import (
-    FORKING_SERVER,
-    HERE,
     RUN,
     LaunchRunner,
-    LivenessSocket,
     python,
     request,
     wait_until_gone,
@@ -26,9 +22,6 @@ from launches import (
 from mcp_launch import hosts, runtime
 from mcp_launch.launch import context
 from mcp_launch.runtime.running import Running
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ANSWERS = (
     "import os, sys, threading, time\n"
@@ -135,27 +128,6 @@ def test_signals_that_the_host_took_away_are_no_hindrance(
     )
 
     assert launch.wait() == 7
-
-
-def test_a_stopped_launcher_keeps_nothing_alive(
-    wire: list[str], runner: LaunchRunner, tmp_path: Path
-) -> None:
-    liveness = LivenessSocket(tmp_path)
-    roles = ("server", "child", "own-session", "daemon")
-    command = [*RUN, *wire, "--", *FORKING_SERVER, liveness.path, "hostile"]
-    host = runner.start([sys.executable, str(HERE / "scripts" / "fake_host.py"), "--", *command])
-    launcher = int(host.read_line())
-    liveness.wait_for(*roles)
-    try:
-        os.kill(launcher, signal.SIGSTOP)
-
-        host.process.kill()
-
-        for role in roles:
-            liveness.read_until_end(role)
-    finally:
-        os.kill(launcher, signal.SIGKILL)
-        liveness.close()
 
 
 def test_a_request_in_two_pieces_is_answered_though_the_server_died_between(

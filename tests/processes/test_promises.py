@@ -136,18 +136,18 @@ def test_nothing_is_left_when_the_host_is_killed(
 def test_a_killed_host_is_noticed_though_somebody_else_holds_our_stdin_open(
     wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
-    # The test holds the writing end too, so the input never ends.
+    """Nothing but the host's process tells, and the launcher itself notices."""
     reading, writing = os.pipe()
-    code = "import subprocess, sys, time; subprocess.Popen(sys.argv[1:]); time.sleep(3600)"
-    host = runner.start(
-        [*python(code), *RUN, *wire, "--", *FORKING_SERVER, liveness.path, "hostile"], stdin=reading
-    )
+    starts = python("import subprocess, sys, time; subprocess.Popen(sys.argv[1:]).wait()")
+    command = [*RUN, *wire, "--trace", "--", *FORKING_SERVER, liveness.path, "hostile"]
+    host = runner.start([*starts, *command], stdin=reading)
     os.close(reading)
     try:
         liveness.wait_for(*ROLES)
 
         host.process.kill()
 
+        host.wait_for_stderr(b"the host has ended")
         for role in ROLES:
             liveness.read_until_end(role)
     finally:
@@ -243,23 +243,16 @@ def test_the_hosts_own_group_is_never_signalled(
     assert bystander.finish()[:2] == (0, b"")
 
 
-@pytest.mark.parametrize(
-    ("code", "expected"),
-    [
-        ("raise SystemExit(0)", 0),
-        ("raise SystemExit(7)", 7),
-        ("raise SystemExit(255)", 255),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 128 + signal.SIGKILL),
-        ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", 128 + signal.SIGSEGV),
-    ],
-    ids=["success", "its own code", "the largest code", "killed", "crashed"],
-)
-def test_the_exit_code_is_the_servers(
-    code: str, expected: int, wire: list[str], runner: LaunchRunner
-) -> None:
-    launch = runner.launch(*wire, "--", *python(code), stdin=subprocess.DEVNULL)
-
-    assert launch.finish()[0] == expected
+def test_the_exit_code_is_the_servers(wire: list[str], runner: LaunchRunner) -> None:
+    for code, expected in {
+        "raise SystemExit(0)": 0,
+        "raise SystemExit(7)": 7,
+        "raise SystemExit(255)": 255,
+        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)": 128 + signal.SIGKILL,
+        "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)": 128 + signal.SIGSEGV,
+    }.items():
+        launch = runner.launch(*wire, "--", *python(code), stdin=subprocess.DEVNULL)
+        assert launch.finish()[0] == expected, code
 
 
 def test_a_signal_is_passed_on_as_it_came(wire: list[str], runner: LaunchRunner) -> None:
@@ -301,19 +294,39 @@ def test_a_server_that_was_asked_to_end_is_not_asked_again(
     assert launch.process.stderr.read() == b"15,"
 
 
-def test_the_server_gets_no_descriptor_of_ours(wire: list[str], runner: LaunchRunner) -> None:
-    launch = runner.launch(*wire, "--", *ENVIRONMENT_SERVER)
-
-    # The fourth is the listing itself.
-    assert launch.ask("look")["fds"] == [0, 1, 2, 3]
-
-
-def test_a_descriptor_the_host_passes_on_arrives(wire: list[str], runner: LaunchRunner) -> None:
+def test_the_server_gets_the_hosts_descriptors_and_none_of_ours(
+    wire: list[str], runner: LaunchRunner
+) -> None:
+    """The launchers stay out of the project's directory, and nothing of ours is on stdout."""
     reading, writing = os.pipe()
     with os.fdopen(reading, "rb"), os.fdopen(writing, "wb"):
-        launch = runner.launch(*wire, "--", *ENVIRONMENT_SERVER, pass_fds=[reading])
+        words = [*wire, "--trace", "--cwd", "/", "--", *ENVIRONMENT_SERVER]
+        launch = runner.launch(*words, pass_fds=[reading])
+        sight = launch.ask("look")
 
-        assert reading in launch.ask("look")["fds"]
+        # The last is the listing itself.
+        listing = next(fd for fd in range(3, 9) if fd != reading)
+        assert sorted(sight["fds"]) == sorted([0, 1, 2, reading, listing])
+        assert sight["cwd"] == "/"
+        with open(f"/proc/{sight['pid']}/stat", encoding="utf-8") as stat:
+            parent = int(stat.read().rpartition(")")[2].split()[1])
+        assert os.readlink(f"/proc/{parent}/cwd") == "/"
+        code, out, err = launch.finish()
+    assert (code, out) == (0, b"")
+    assert b"[mcp-launch] the server is " in err
+
+
+def test_the_server_has_the_hosts_locale(wire: list[str], runner: LaunchRunner) -> None:
+    # Python sets a better one for itself where it can, and so would a server in Python.
+    text = '{"jsonrpc":"2.0","method":"locale","params":["%s"]}\\n'
+    code = f"printf '{text}' \"${{LC_CTYPE-none}}\""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "MCP_LAUNCH_HOME")}
+    for given in (None, "", "C", "POSIX", "C.UTF-8"):
+        environ = kept if given is None else {**kept, "LC_CTYPE": given}
+
+        launch = runner.launch(*wire, "--", "sh", "-c", code, env=environ)
+
+        assert launch.answer()["params"] == ["none" if given is None else given]
 
 
 def test_the_server_has_the_default_signals(wire: list[str], runner: LaunchRunner) -> None:
@@ -329,51 +342,6 @@ def test_the_server_has_the_default_signals(wire: list[str], runner: LaunchRunne
 
     # Python itself ignores SIGPIPE and SIGXFSZ: what counts is that nothing differs.
     assert launch.answer() == bare.answer()
-
-
-@pytest.mark.parametrize("given", [None, "", "C", "POSIX", "C.UTF-8"])
-def test_the_server_has_the_hosts_locale(
-    given: str | None, wire: list[str], runner: LaunchRunner
-) -> None:
-    # Python sets a better one for itself where it can, and so would a server in Python.
-    text = '{"jsonrpc":"2.0","method":"locale","params":["%s"]}\\n'
-    code = f"printf '{text}' \"${{LC_CTYPE-none}}\""
-    kept = ("PATH", "HOME", "MCP_LAUNCH_HOME")
-    environ = {name: os.environ[name] for name in kept}
-    if given is not None:
-        environ["LC_CTYPE"] = given
-
-    launch = runner.launch(*wire, "--", "sh", "-c", code, env=environ)
-
-    assert launch.answer()["params"] == ["none" if given is None else given]
-
-
-def test_nothing_of_ours_is_on_stdout(wire: list[str], runner: LaunchRunner) -> None:
-    launch = runner.launch(
-        *wire, "--trace", "--", *python("import sys; sys.stdin.read()"), stdin=subprocess.DEVNULL
-    )
-
-    code, out, err = launch.finish()
-
-    assert (code, out) == (0, b"")
-    assert b"[mcp-launch] the server is " in err
-
-
-def test_the_launchers_stay_out_of_the_projects_directory(
-    wire: list[str], runner: LaunchRunner, project: Path
-) -> None:
-    launch = runner.launch(*wire, "--cwd", "/", "--", *ENVIRONMENT_SERVER)
-
-    sight = launch.ask("look")
-
-    assert sight["cwd"] == "/"
-    assert os.readlink(f"/proc/{parent_of(sight['pid'])}/cwd") == "/"
-    assert project.is_dir()
-
-
-def parent_of(pid: int) -> int:
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
-        return int(stat.read().rpartition(")")[2].split()[1])
 
 
 TAKES_ITS_TIME = """
@@ -400,23 +368,3 @@ def test_a_server_that_is_asked_to_end_has_time_to_finish(
 
     assert launch.wait() == 9
     assert finished.exists()
-
-
-STARTS_AND_STAYS = """
-import subprocess, sys
-subprocess.Popen(sys.argv[1:]).wait()
-"""
-
-
-def test_the_launcher_itself_notices_the_end_of_its_host(
-    runner: LaunchRunner, wire: list[str]
-) -> None:
-    """Somebody else holds its stdin open, so that nothing but the host's process tells."""
-    command = [*RUN, *wire, "--trace", "--", *ENVIRONMENT_SERVER]
-    host = runner.start([*python(STARTS_AND_STAYS), *command])
-    host.send(request("ping"))
-    host.answer()
-
-    host.process.kill()
-
-    host.wait_for_stderr(b"the host has ended")

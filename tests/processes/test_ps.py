@@ -48,7 +48,7 @@ def state(tmp_path: Path) -> Path:
 
 
 def test_below_the_host_and_the_session_is_the_server(
-    fake_hosts: FakeHosts, state: Path, own_home: Path
+    fake_hosts: FakeHosts, state: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_host = fake_hosts.start("claude", "--socket", command=SERVER)
     write_session(own_home, fake_host.pid, "s-1")
@@ -62,6 +62,22 @@ def test_below_the_host_and_the_session_is_the_server(
     assert read_row(server)[4:] == ["-", "-", "running"]
     assert details[0] == "      not started by mcp-launch"
     assert details[-1] == recognize_server.EXPLANATION
+
+    # The title of the session is shown without its secrets.
+    transcript = own_home / ".claude" / "projects" / "p" / "s-1.jsonl"
+    transcript.parent.mkdir(parents=True)
+    prompt = f"Use --api-key s3cret-key\x1b[2J\nto {'log in ' * 50}"
+    record = {"type": "user", "message": {"content": prompt}}
+    transcript.write_text(json.dumps(record) + "\n", encoding="utf-8")
+
+    capsys.readouterr()
+    assert ps.run(PsRequest(), os.environ, limit_to_subtree()) == 0
+    session = capsys.readouterr().out.splitlines()[2]
+    assert "  Use --api-key ***" in session
+    assert session.endswith(" log…")
+    assert ps.run(PsRequest(is_json=True), os.environ, limit_to_subtree()) == 0
+    (data,) = json.loads(capsys.readouterr().out)["hosts"]
+    assert len(data["sessions"][0]["title"]) == 200
 
 
 def test_what_a_lease_knows_is_shown(fake_hosts: FakeHosts, state: Path) -> None:
@@ -131,7 +147,7 @@ def test_servers_without_a_host_have_a_branch_of_their_own(
     assert proof.endswith("the other ends of its stdin and stdout are closed")
 
 
-def test_the_data_has_a_version_and_no_secrets(
+def test_programs_and_prompts_get_what_runs_without_secrets(
     fake_hosts: FakeHosts, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_host = fake_hosts.start("claude", command=[*SERVER, "--api-key", "s3cret-key"])
@@ -145,16 +161,17 @@ def test_the_data_has_a_version_and_no_secrets(
     (host,) = data["hosts"]
     assert (host["host"], host["pid"]) == ("claude", fake_host.pid)
     (server,) = host["sessions"][0]["servers"]
-    assert (server["server"], server["pid"], server["launch"]) == (
-        "mcp-docs",
-        fake_host.server,
-        None,
-    )
+    assert (server["server"], server["pid"]) == ("mcp-docs", fake_host.server)
+    assert server["launch"] is None
     assert server["stdin"]["state"] == "held"
     assert server["command"][-2:] == ["--api-key", "***"]
     assert [one["pid"] for one in data["ownerless"]] == [left.server]
     assert "s3cret-key" not in text
     assert not state.exists()
+
+    assert ps.run(PsRequest(is_short=True), os.environ, limit_to_subtree()) == 0
+    line = capsys.readouterr().out
+    assert re.fullmatch(r"1 session, 1 server, [\d.]+ MB, 1 orphan\n", line)
 
 
 def test_a_process_below_two_servers_counts_once(runner: LaunchRunner, state: Path) -> None:
@@ -286,9 +303,6 @@ def has(text: str) -> Callable[[list[str]], bool]:
     return lambda lines: any(text in line for line in lines)
 
 
-# One line for a prompt
-
-
 def test_the_screen_follows_what_runs_until_a_key_is_pressed(
     fake_hosts: FakeHosts, terminal: Terminal
 ) -> None:
@@ -338,41 +352,3 @@ def test_a_screen_fits_its_window_and_says_how_much_is_left(
     terminal.wait_until(lambda lines: has("server-01")(lines) and not has("CALLS")(lines))
     terminal.press("q")
     terminal.wait_until(has("as it was 0"))
-
-
-def test_a_prompt_gets_one_line(
-    fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str], state: Path
-) -> None:
-    short = PsRequest(is_short=True)
-    assert ps.run(short, os.environ, limit_to_subtree()) == 0
-    assert capsys.readouterr().out == ""
-    fake_host = fake_hosts.start("codex", command=STAYS)
-    parts = {"launcher": fake_host.server, "server": fake_host.server, "host": fake_host.pid}
-    write_lease(state, processes=parts)
-    fake_hosts.start("claude", command=SERVER).kill_host()
-
-    assert ps.run(short, os.environ, limit_to_subtree()) == 0
-
-    line = capsys.readouterr().out
-    assert re.fullmatch(r"1 session, 1 server, [\d.]+ MB, 1 orphan\n", line)
-
-
-def test_the_title_of_a_session_is_shown_without_its_secrets(
-    fake_hosts: FakeHosts, own_home: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fake_host = fake_hosts.start("claude", command=SERVER)
-    write_session(own_home, fake_host.pid, "s-1")
-    transcript = own_home / ".claude" / "projects" / "p" / "s-1.jsonl"
-    transcript.parent.mkdir(parents=True)
-    prompt = f"Use --api-key s3cret-key\x1b[2J\nto {'log in ' * 50}"
-    record = {"type": "user", "message": {"content": prompt}}
-    transcript.write_text(json.dumps(record) + "\n", encoding="utf-8")
-
-    assert ps.run(PsRequest(), os.environ, limit_to_subtree()) == 0
-
-    session = capsys.readouterr().out.splitlines()[2]
-    assert "  Use --api-key ***" in session
-    assert session.endswith(" log…")
-    ps.run(PsRequest(is_json=True), os.environ, limit_to_subtree())
-    (host,) = json.loads(capsys.readouterr().out)["hosts"]
-    assert len(host["sessions"][0]["title"]) == 200

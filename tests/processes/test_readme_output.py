@@ -15,6 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 from fake_hosts import ProcessSubtree, link, write_session
 from generated_docs import check, make_up_pid, mark
@@ -304,7 +305,19 @@ def test_doctor_names_what_is_wrong(checker: Checker) -> None:
 def test_the_demo_leaves_nothing(
     home: Path, monkeypatch: pytest.MonkeyPatch, checker: Checker
 ) -> None:
+    monkeypatch.setenv("TMPDIR", str(home))
+    before = set(home.iterdir())
     lines = settle(type_in(monkeypatch, "demo"), home).splitlines()
+
+    assert max(map(len, lines)) <= COLUMNS
+    # Without us the server and its three children are left; with us nothing is.
+    assert sum(line.count("alive") for line in lines) == 4
+    assert "Left after 2.1 s: nothing." in lines
+    assert any(line.startswith("  mcp-launch wrap --dry-run ") for line in lines)
+    assert set(home.iterdir()) == before
+    places = [process.info["cwd"] or "" for process in psutil.process_iter(["cwd"])]
+    project = str(home / "shop")
+    assert [one for one in places if one.startswith(str(home)) and one != project] == []
 
     first = next(at for at, line in enumerate(lines) if line.startswith("process "))
     last = next(at for at, line in enumerate(lines) if line.startswith("Left after "))

@@ -53,16 +53,10 @@ def test_calls_of_the_last_minute_and_failures_of_the_last_hour_are_counted(
     parts.add({"launch": "another", "time": time.time(), "outcome": "died"})
 
     assert look(records, make_server("docs", 5, launch=make_launch())) == [RecentCalls(2, 2)]
-
-
-def test_refused_calls_are_neither_calls_nor_failures_of_the_server(
-    parts: CallParts, records: RecentRecords
-) -> None:
-    refused = [one | {"outcome": "refused"} for one in make_calls(one=1, two=2)]
-    parts.add(*make_calls(bad=5, good=6), *refused)
-    launch = make_launch(last_call=time.time())
-
-    assert look(records, make_server("docs", 5, launch=launch)) == [RecentCalls(2, 1)]
+    # Refused calls are neither calls nor failures of the server.
+    parts.add(*(one | {"outcome": "refused"} for one in make_calls(one=1, two=2)))
+    launch = make_launch(calls=3, last_call=time.time() - 5000)
+    assert look(records, make_server("docs", 5, launch=launch)) == [RecentCalls(2, 2)]
 
 
 def test_each_look_adds_what_is_new_and_drops_what_is_old(
@@ -78,12 +72,6 @@ def test_each_look_adds_what_is_new_and_drops_what_is_old(
     later = time.time() + 3590
     monkeypatch.setattr(time, "time", lambda: later)
     assert look(records, server) == [RecentCalls(0, 0)]
-
-
-def test_a_server_that_was_not_called_has_no_calls(records: RecentRecords) -> None:
-    launch = make_launch(calls=3, last_call=time.time() - 5000)
-
-    assert look(records, make_server("docs", 5, launch=launch)) == [RecentCalls(0, 0)]
 
 
 @pytest.mark.parametrize(
