@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from typing import TYPE_CHECKING
 
+from mcp_launch.config_files import planned_changes, wrap
 from mcp_launch.doctor import runnable
 from mcp_launch.doctor.check import Finding, check
 from mcp_launch.doctor.runnable import shorten_path
@@ -126,6 +128,9 @@ class _Search:
         if isinstance(refused, NotExecutable):
             return Finding("ML201", self.subject, refused.problem, refused.fix)
         title = self.item.host.title
+        if correction := self._split(name):
+            problem = f"the command is a whole command line, which {title} takes for one name"
+            return Finding("ML201", self.subject, problem, f"write {correction}")
         if name[0] == "~" or "$" in name:
             problem = f"{title} does not expand {name}, and there is no such file"
             whole = expand_home(name, self.survey.site.home)
@@ -146,6 +151,26 @@ class _Search:
         repair = offer_path(self.survey, self.item) if is_launcher else None
         found = "your shell finds" if self._find_on_path(name) else "it is installed as"
         return Finding("ML201", self.subject, f"{problem}; {found} {elsewhere}", fix, repair)
+
+    def _split(self, name: str) -> str:
+        """Return how to write a command with its arguments apart; empty if it has none."""
+        item = self.item
+        shape = planned_changes.find_shape(item.document, item.host, item.path)
+        try:
+            words = shlex.split(name)
+        except ValueError:
+            return ""
+        if shape is None or len(words) == 1 or name not in item.words:
+            return ""
+        for place in self.places or ["/"]:
+            try:
+                plan.find_program(words[0], self.path, place)
+            except LaunchError:
+                continue
+            at = item.words.index(name)
+            whole = [*item.words[:at], *words, *item.words[at + 1 :]]
+            return wrap.spell_command(item.document, shape, whole, item.words)
+        return ""
 
     def _find_in_shell(self, name: str) -> str:
         if "/" in name:

@@ -89,15 +89,6 @@ def test_a_wrong_name_is_refused_with_the_nearest(
     assert f"did you mean {near}" in done.stderr or not near
 
 
-@pytest.mark.parametrize("command", sorted({*list_command_names()} - {"run"}))
-def test_a_help_text_is_for_people(command: str) -> None:
-    shown = run_command(command, "--help").stdout
-
-    for mark in ("\b", "{", "[x>", "<str>", "..." if "Options:" not in shown else "<list"):
-        assert mark not in shown
-    assert max(map(len, shown.splitlines())) <= 80
-
-
 def test_the_help_text_shows_every_command_with_a_whole_sentence() -> None:
     shown = run_command("--help").stdout
 

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from mcp_launch import cli, state
-from mcp_launch.commands.screen import Screen, make_lines_printable
-from mcp_launch.errors import LaunchError, printable, tell
+from mcp_launch.commands.screen import Screen
+from mcp_launch.errors import LaunchError, tell
 from mcp_launch.state import launch_log
 
 EVIL = {
@@ -67,11 +67,6 @@ def test_a_screen_keeps_styles_on_a_terminal() -> None:
     Screen(file=file, width=80, force_terminal=True).print(Text("a\x1b[2Jb", "bold"))
 
     assert file.getvalue() == "\x1b[1ma\\x1b[2Jb\x1b[0m\n"
-
-
-def test_lines_stay_lines() -> None:
-    assert make_lines_printable("a\nb\x07") == "a\nb\\x07"
-    assert printable("ünï 日本 ✓") == "ünï 日本 ✓"
 
 
 @pytest.mark.parametrize(

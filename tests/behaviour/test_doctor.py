@@ -16,7 +16,6 @@ from git_repository import track
 from secret_entries import SECRET, SECRETS
 
 from mcp_launch import cli
-from mcp_launch.doctor.check import CHECKS, explain
 from mcp_launch.doctor.registry import find_codes
 
 if TYPE_CHECKING:
@@ -197,9 +196,7 @@ ELSEWHERE = {"ML001", "ML010", "ML401", "ML402", "ML403", "ML404", "ML409"}
 
 
 def test_every_code_has_a_situation() -> None:
-    live = {code for code in CHECKS if code.startswith("ML3")}
-
-    assert {*CASES, *ELSEWHERE, *live} == set(CHECKS)
+    assert {*CASES, *ELSEWHERE, *find_codes("ML3")} == set(find_codes())
 
 
 @pytest.mark.parametrize("code", CASES)
@@ -345,18 +342,6 @@ def test_one_command_says_what_is_wrong_where_and_what_to_do(doctor: Doctor) -> 
     assert re.search(r"2 errors \(ML101, ML201\), 1 note in 1 server of 1 host", summary)
 
 
-def test_findings_are_ordered_by_how_bad_they_are(doctor: Doctor) -> None:
-    doctor.machine.write(CODEX, UNWRAPPED)
-    doctor.machine.write(CURSOR, spell(docs={"command": "no-such-thing"}))
-    doctor.machine.write("~/.config/zed/settings.json", "{")
-
-    found = [(one["code"], one["subject"]["host"]) for one in doctor.find()]
-
-    # A whole host is worse than a server.
-    unwrapped = [("ML117", "codex"), ("ML117", "cursor")]
-    assert found == [("ML101", "zed"), ("ML201", "cursor"), *unwrapped]
-
-
 def test_servers_that_are_not_wrapped_are_reported_in_one_line(doctor: Doctor) -> None:
     doctor.machine.write(CODEX, spell_codex(**{f"server-{at}": DOCS for at in range(30)}))
 
@@ -379,13 +364,6 @@ def test_what_wrapping_changes_for_others_is_counted_apart(doctor: Doctor) -> No
 
     assert "3 servers are not wrapped (Claude Code 3): mcp-launch wrap --host claude; " in shown
     assert "1 outside this project or tracked by Git: mcp-launch wrap --file FILE\n" in shown
-
-
-def test_remote_and_disabled_servers_are_counted_and_named(doctor: Doctor) -> None:
-    old, sentry = {"command": "sh", "enabled": False}, {"url": "https://x"}
-    doctor.machine.write(CODEX, spell_codex(docs=DOCS, sentry=sentry, old=old))
-
-    assert doctor.run().stdout.startswith("Codex: 1 server, 1 remote (sentry), 1 disabled (old)\n")
 
 
 def test_what_programs_get_has_a_version(doctor: Doctor) -> None:
@@ -499,39 +477,13 @@ def test_what_is_in_files_can_do_nothing_to_a_terminal(doctor: Doctor) -> None:
 @pytest.mark.parametrize("entry", list(SECRETS.values()), ids=list(SECRETS))
 def test_no_secret_is_ever_shown(entry: dict[str, Any], doctor: Doctor) -> None:
     for path in (CURSOR, ".mcp.json"):
-        doctor.machine.write(path, spell(it=entry))
+        doctor.machine.write(path, spell(it=entry, ghp_0123456789abcdefghij0123=entry))
     track(doctor.machine.project, ".mcp.json")
 
     for words in (("-v",), ("--json",), ("--fix",)):
         done = doctor.run(*words)
         assert "it" in done.stdout
         assert SECRET not in done.stdout + done.stderr
-
-
-def test_a_server_may_have_a_secret_for_its_name(doctor: Doctor) -> None:
-    name = "ghp_0123456789abcdefghij0123"
-    doctor.machine.write(CURSOR, spell(**{name: {"command": "nope"}}))
-
-    done = doctor.run()
-
-    assert "ML201" in done.stdout
-    assert name not in done.stdout + done.stderr
-
-
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ({"command": "nope", "bearer_token_env_var": "GITHUB_TOKEN"}, "nope is not on the PATH"),
-        ({"command": "docker", "env": {"AUTH_MODE": "docker"}}, "docker is not on the PATH"),
-        ({"command": "sh", "cwd": "/etc/google", "env": {"CREDS": "/etc/google"}}, "/etc/google"),
-    ],
-)
-def test_what_is_no_secret_is_not_masked(
-    entry: dict[str, Any], message: str, doctor: Doctor
-) -> None:
-    doctor.machine.write(CODEX, spell_codex(docs=entry))
-
-    assert message in doctor.run().stdout
 
 
 # Which findings.
@@ -752,19 +704,6 @@ def test_what_is_offered_helps(code: str, doctor: Doctor) -> None:
     assert code not in [one["code"] for one in doctor.find()]
 
 
-def test_a_script_that_was_removed_is_written_again(doctor: Doctor) -> None:
-    script = doctor.machine.home / ".local/state/mcp-launch/mcp-launch"
-    file = doctor.machine.write(CLAUDE, spell(docs={"command": str(script), "args": ["run", "sh"]}))
-    before = file.read_text("utf-8")
-    assert doctor.find_only()["code"] == "ML116"
-
-    doctor.run("--fix", "--yes")
-
-    assert doctor.list_codes() == []
-    assert script.exists()
-    assert file.read_text("utf-8") == before
-
-
 def test_launchers_that_are_gone_are_reported_once_each(doctor: Doctor) -> None:
     gone = {"command": "/old/mcp-launch", "args": ["run", "sh"]}
     doctor.machine.write(CLAUDE, spell(**{f"s{at}": gone for at in range(15)}))
@@ -790,13 +729,3 @@ def test_a_launcher_that_the_host_does_not_find_is_named_by_its_path(doctor: Doc
 
 
 # Explanations.
-
-
-@pytest.mark.parametrize("code", find_codes())
-def test_every_code_has_an_explanation(code: str) -> None:
-    title, level, *paragraphs = explain(code).strip().split("\n\n")
-
-    assert title == f"# {code}: {CHECKS[code].title}"
-    command = "doctor --live" if code.startswith("ML3") else "doctor"
-    assert re.fullmatch(rf"An? {CHECKS[code].level}, reported by `mcp-launch {command}`.", level)
-    assert paragraphs

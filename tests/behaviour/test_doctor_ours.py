@@ -33,15 +33,6 @@ def state(doctor: Doctor) -> Path:
 # The directory: ML012.
 
 
-def test_a_file_in_the_way_of_the_state_is_reported(doctor: Doctor) -> None:
-    path = doctor.machine.write("~/.local", "")
-
-    finding = doctor.find_only()
-
-    assert finding["message"].endswith(f"{path} is not a directory; launches cannot write leases")
-    assert finding["fix"] == f"move {path} away"
-
-
 @pytest.mark.parametrize(
     ("name", "mode", "codes"),
     [
@@ -129,15 +120,12 @@ def test_a_file_system_that_cannot_be_written_is_reported(
 @pytest.mark.parametrize(
     ("text", "mode", "said"),
     [
-        ("[servers", 0o600, ["not valid TOML"]),
         ("[defaults]\nrest = 1\n", 0o600, ["no wrapped server starts"]),
         ("", 0o622, ["can be written by other users; until this is fixed, no wrapped"]),
-        ("[servers.it]\ncwdd = 'x'\n", 0o600, ["until this is fixed, it does not start"]),
         ("[servers.a]\nrest = 1\n[servers.b]\nrest = 1\n", 0o600, ["a does not", "b does not"]),
-        ("[servers.it]\ncommand = 'x'\n", 0o600, []),
         ("", 0o644, []),
     ],
-    ids=["no TOML", "defaults", "open to others", "a server", "two servers", "fine", "readable"],
+    ids=["defaults", "open to others", "two servers", "readable"],
 )
 def test_the_users_file_must_be_usable(
     text: str, mode: int, said: list[str], doctor: Doctor
@@ -150,22 +138,7 @@ def test_the_users_file_must_be_usable(
     assert all(part in one["message"] for part, one in zip(said, found, strict=True))
 
 
-def test_a_profile_that_is_not_a_file_is_reported(doctor: Doctor) -> None:
-    (doctor.machine.home / OWN.removeprefix("~/")).mkdir(parents=True)
-
-    assert doctor.list_codes() == ["ML013"]
-
-
 # Profiles without a server: ML019.
-
-
-def test_a_name_of_a_server_that_has_run_is_known(doctor: Doctor) -> None:
-    remember(doctor.machine, "docs", "read")
-    doctor.machine.write(OWN, "[servers.docs]\n[servers.doc]\n").chmod(0o600)
-
-    finding = doctor.find_only()
-
-    assert (finding["code"], finding["subject"]["server"]) == ("ML019", "doc")
 
 
 # Policies that match nothing: ML018.
@@ -196,25 +169,6 @@ def test_patterns_without_effect_are_named_once(
     found = list_policies(doctor, f"[servers.docs]\ntools = {tools}\n")
 
     assert [one["message"] for one in found] == messages
-
-
-@pytest.mark.parametrize(
-    ("pattern", "suggestion"),
-    [
-        ("raed_*", "did you mean read_*? "),
-        ("Read_*", "did you mean read_*? "),
-        ("delete-page", "did you mean delete_page? "),
-        ("zzz*", ""),
-    ],
-)
-def test_what_may_have_been_meant_is_suggested(
-    pattern: str, suggestion: str, doctor: Doctor
-) -> None:
-    remember(doctor.machine, "docs", *TOOLS)
-
-    [finding] = list_policies(doctor, f'[servers.docs]\ntools = {{ deny = ["{pattern}"] }}\n')
-
-    assert finding["fix"].startswith(f"{suggestion}correct or remove it; the tools are read_page, ")
 
 
 @pytest.mark.parametrize(

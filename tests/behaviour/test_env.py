@@ -401,15 +401,20 @@ def configure_codex(command: EnvCommand) -> None:
 def test_an_entry_gets_what_its_host_gives_and_its_own(command: EnvCommand) -> None:
     configure_codex(command)
 
-    told = command.tell(server="docs")
+    told = command.tell("--env", "ROOT=project_root", server="docs")
 
     assert told["entry"]["file"] == str(command.home / ".codex/config.toml")
+    assert told["entry"]["is_wrapped"] is False
+    assert values(told)["ROOT"] == str(command.project)  # options can be tried on an entry
     assert told["frame"]["host"]["value"] == "codex"
     assert told["frame"]["cwd"]["value"] == f"{command.project}/sub"
     assert told["frame"]["command"]["value"] == "cat -u"
     assert (values(told)["OWN"], origins(told)["OWN"]) == ("***", "the entry's env")
     assert (values(told)["NAMED"], origins(told)["NAMED"]) == ("n", "inherited from Codex")
     assert removed(told)["UNNAMED"] == "Codex does not pass it on to servers"
+    shown = command.show(server="docs")
+    assert "docs is not wrapped: mcp-launch changes nothing in its environment" in shown
+    assert "run: mcp-launch wrap docs --host codex" in shown
 
 
 SAFE = """
@@ -430,17 +435,6 @@ def test_a_safe_server_gets_the_key_that_its_own_entry_gives(command: EnvCommand
     assert origins(told)["OPENAI_API_KEY"] == "the entry's env"
     assert removed(told)["GEMINI_API_KEY"] == "withheld by --pass-env safe: Codex has it itself"
     assert told["explained"]["fix"] == "ask for it by name: --env GEMINI_API_KEY=local"
-
-
-def test_an_entry_that_is_not_wrapped_is_reported_as_such(command: EnvCommand) -> None:
-    configure_codex(command)
-
-    shown = command.show(server="docs")
-
-    assert "docs is not wrapped: mcp-launch changes nothing in its environment" in shown
-    assert "run: mcp-launch wrap docs --host codex" in shown
-    assert "mcp-launch would set:" in shown
-    assert command.tell(server="docs")["entry"]["is_wrapped"] is False
 
 
 def test_no_value_of_an_entrys_env_is_shown(command: EnvCommand) -> None:
@@ -480,16 +474,6 @@ def test_a_wrapped_entry_is_taken_with_its_options(server: str, command: EnvComm
     assert values(told)["WHO"] == "codex"
     assert told["frame"]["command"]["value"] == "cat"
     assert "mcp-launch sets:" in command.show(server=server)
-
-
-def test_options_can_be_tried_on_an_entry(command: EnvCommand) -> None:
-    configure_codex(command)
-
-    told = command.tell("--env", "ROOT=project_root", server="docs")
-
-    assert values(told)["ROOT"] == str(command.project)
-    assert values(told)["OWN"] == "***"
-    assert told["frame"]["command"]["value"] == "cat -u"
 
 
 def test_a_running_host_is_asked(command: EnvCommand) -> None:
@@ -645,16 +629,6 @@ def test_a_server_of_several_hosts_is_shown_for_each(command: EnvCommand) -> Non
     assert explained.count("the default") == 2
 
 
-def test_a_server_of_a_profile_alone_is_found(command: EnvCommand) -> None:
-    command.write(f"~/{USER_FILE}", "[servers.it]\ncommand = 'cat'\nenv = { F = 'f' }\n")
-
-    told = command.tell(server="it")
-
-    assert told["entry"] is None
-    assert values(told)["F"] == "f"
-    assert told["frame"]["command"]["value"] == "cat"
-
-
 # server, host, what is said
 UNKNOWN = {
     "a slip": ("dosc", "", 'no server named "dosc" in any host', "did you mean docs?"),
@@ -666,6 +640,7 @@ UNKNOWN = {
         "mcp-launch list shows all",
     ),
     "no such host": ("docs", "codx", "there is no host codx", "did you mean codex?"),
+    "a host without a server": ("", "codex", "--host needs a server", ""),
     "one that is not started": ("far", "", "it is a remote server", "a command"),
 }
 
@@ -738,35 +713,13 @@ EXPLAINED = {
             "only variables requested by name are taken from {project}/.env",
         ),
     ),
-    "a stranger's": (
-        [],
-        "CODEX_THREAD_ID",
-        None,
-        ("the launcher's environment", "not this session's"),
-    ),
-    "a fact that is missing": (
-        [],
-        "MCP_LAUNCH_THREAD_ID",
-        None,
-        ("what mcp-launch sets for every server", "this host has no threads"),
-    ),
     "one that is not required": (
         ["--server", "it"],
         "N",
         None,
         ("{user}", "source dotenv, not required: N is not in {project}/.env"),
     ),
-    "one that would stop the launch": (
-        ["--env", "Z=local"],
-        "Z",
-        None,
-        (
-            "the option --env",
-            "no value for Z: source `local` has none (Z is not in the launcher's environment)",
-        ),
-    ),
     "the directory": (["--env", "PWD=host"], "PWD", "the server's directory", ("profiles", "")),
-    "nobody's": ([], "NOBODY", None, ("profiles", "profiles need --server")),
 }
 
 
@@ -798,16 +751,6 @@ def test_the_way_to_a_value_is_shown_step_by_step(
     assert over[1].format(**places) in whys[over[0].format(**places)]
 
 
-def test_a_name_that_nobody_has_comes_with_near_ones_and_a_way(command: EnvCommand) -> None:
-    command.environ["HTTPS_PROXY"] = "p"
-
-    shown = command.show(explain="HTTP_PROXY")
-
-    assert "the server would not get HTTP_PROXY" in shown
-    assert "did you mean HTTPS_PROXY? give it with --env HTTP_PROXY=SOURCE" in shown
-    assert command.code == 1
-
-
 def test_a_source_that_codex_refuses_comes_with_the_command_that_fixes_it(
     command: EnvCommand,
 ) -> None:
@@ -830,8 +773,9 @@ WRAPPED = (
 def test_the_profile_of_an_entry_is_named(command: EnvCommand, entry: str) -> None:
     command.write("~/.codex/config.toml", entry)
     text = "[servers.docs]\nenv = { KEY_OF = 'own' }\n[defaults]\nenv = { ALL = 'all' }\n"
-    user = command.write(f"~/{USER_FILE}", text)
+    user = command.write(f"~/{USER_FILE}", text + "[servers.alone]\ncommand = 'cat'\n")
 
+    assert command.tell(server="alone")["frame"]["command"]["value"] == "cat"
     for name, place in (("KEY_OF", str(user)), ("ALL", f"[defaults] in {user}")):
         explained = command.tell(server="docs", explain=name)["explained"]
         assert explained["steps"][explained["used"]]["place"] == place
@@ -864,22 +808,6 @@ def test_looking_leaves_nothing_behind(command: EnvCommand) -> None:
     assert sorted(command.project.parent.rglob("*")) == before
 
 
-def test_a_host_goes_with_a_server(command: EnvCommand) -> None:
-    with pytest.raises(UsageError, match="--host needs a server"):
-        command.tell(host="codex")
-
-
-def test_a_person_sees_plain_lines_when_it_is_no_terminal(command: EnvCommand) -> None:
-    shown = command.show("--", "cat").splitlines()
-
-    assert "host            unknown" in shown[0]
-    assert "program       /usr/bin/cat" in "\n".join(shown) or "/bin/cat" in "\n".join(shown)
-    assert shown.index("mcp-launch sets:") < shown.index(
-        "passed on unchanged: 3 variables inherited (-v lists them)"
-    )
-    assert all(line == line.rstrip() for line in shown)
-
-
 def test_a_person_sees_first_what_mcp_launch_changes(command: EnvCommand) -> None:
     command.environ |= {"ODD": "1", "CODEX_THREAD_ID": "x", "MCP_LAUNCH_CWD": "keep"}
     text = 'command = "cat"\nenv = { OWN = "o" }\n'
@@ -897,29 +825,11 @@ def test_a_person_sees_first_what_mcp_launch_changes(command: EnvCommand) -> Non
     assert "also passed on unchanged: 2 variables inherited (-v lists them)\n" in shown
     assert "not passed on by the host: " in shown
     assert "ODD" not in shown
-
-
-def test_everything_is_listed_on_request(command: EnvCommand) -> None:
-    command.environ |= {"ODD": "1"}
-    command.write("~/.codex/config.toml", '[mcp_servers.docs]\ncommand = "cat"\n')
-
-    here = command.show("--", "cat", is_verbose=True)
-    shown = command.show(server="docs", is_verbose=True)
-
-    assert ["ODD", "1", "inherited"] in [line.split() for line in here.splitlines()]
-    assert "not passed on by the host:\n" in shown
-    assert "ODD: Codex does not pass it on to servers\n" in shown
-    assert "-v" not in here + shown
-
-
-def test_a_long_path_does_not_break_the_explanation(command: EnvCommand) -> None:
-    command.write("~/.config/mcp-launch/config.toml", "[defaults]\nenv = { A = 'b' }\n")
-    lines = command.show("--server", "docs", "--", "cat", explain="A").splitlines()
-
-    user = command.home / ".config/mcp-launch/config.toml"
-    assert "  the option --env: not mentioned there" in lines
-    assert f"> [defaults] in {user}: b (a fixed text)" in lines
-    assert f"  {user}: it has no [servers.docs]" in lines  # without its path again
+    everything = command.show("--", "cat", is_verbose=True)
+    assert ["ODD", "1", "inherited"] in [line.split() for line in everything.splitlines()]
+    everything += command.show(server="docs", is_verbose=True)
+    assert "ODD: Codex does not pass it on to servers\n" in everything
+    assert "-v" not in everything
 
 
 def test_a_right_name_is_not_taken_for_a_slip(command: EnvCommand) -> None:
@@ -929,11 +839,12 @@ def test_a_right_name_is_not_taken_for_a_slip(command: EnvCommand) -> None:
     thread = command.tell(server="docs", explain="CODEX_THREAD_ID")["explained"]["fix"]
     other = command.tell("--", "cat", explain="CODEX_SESSION_ID")["explained"]["fix"]
     near = command.tell("--", "cat", explain="GITHUB_API_KEY")["explained"]["fix"]
+    assert command.code == 1
     slip = command.tell("--", "cat", explain="AUDIT_API_KYE")["explained"]["fix"]
 
     assert thread.startswith("mcp-launch sets it once the thread is known")
     assert "did you mean" not in other + near
-    assert slip.startswith("did you mean AUDIT_API_KEY?")
+    assert slip.startswith("did you mean AUDIT_API_KEY? give it with --env AUDIT_API_KYE=SOURCE")
 
 
 def test_a_fixed_value_is_explained(command: EnvCommand) -> None:

@@ -88,17 +88,19 @@ def test_without_git_a_file_in_a_repository_is_not_wrapped_until_it_is_named(
     assert "mcp-launch" in (repository / ".mcp.json").read_text(encoding="utf-8")
 
 
-def test_an_index_that_git_cannot_read_leaves_a_file_as_it_is(repository: Path) -> None:
-    (repository / ".git" / "index").write_bytes(b"DIRC")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+def test_a_repository_that_git_refuses_leaves_a_file_as_it_is(
+    repository: Path,
+) -> None:
+    """Git does not read the repositories of other users (`safe.directory`)."""
+    for path in (repository, repository / ".git"):
+        os.chown(path, 4711, -1)
 
     assert "1 in files that Git may track" in say_skipped(repository)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
-def test_a_repository_that_git_refuses_leaves_a_file_as_it_is(repository: Path) -> None:
-    """Git does not read the repositories of other users (`safe.directory`)."""
-    for path in (repository, repository / ".git"):
-        os.chown(path, 4711, -1)
+def test_an_index_that_git_cannot_read_leaves_a_file_as_it_is(repository: Path) -> None:
+    (repository / ".git" / "index").write_bytes(b"DIRC")
 
     assert "1 in files that Git may track" in say_skipped(repository)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
 from command_line import run_command
 
 if TYPE_CHECKING:
@@ -22,19 +21,11 @@ PROJECTS = {
 FILE = {"mcpServers": {"docs": {"command": "npx", "args": ["-y", "d"]}}, "projects": PROJECTS}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        json.dumps(FILE, indent=2, ensure_ascii=False),
-        json.dumps(FILE, separators=(",", ":")),
-        f"// mine\n{json.dumps(FILE, indent=1)[:-1]},}}",
-    ],
-    ids=["as Claude Code writes it", "on one line", "with a comment and a trailing comma"],
-)
 def test_a_file_of_ten_megabytes_is_wrapped_and_unwrapped_to_the_byte(
-    text: str, own_home: Path, project: Path
+    own_home: Path, project: Path
 ) -> None:
     assert project.is_dir()
+    text = json.dumps(FILE, indent=2, ensure_ascii=False)
     file = own_home / ".claude.json"
     file.write_text(text, encoding="utf-8")
     assert file.stat().st_size > 10_000_000

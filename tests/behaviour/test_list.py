@@ -70,23 +70,30 @@ def list_all(*words: str) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.usefixtures("files")
 def test_every_server_of_every_host_has_a_row(project: Path) -> None:
+    entry = {"mcpServers": {"team": {"command": "python3", "args": ["tools/team.py"]}}}
+    (project / ".mcp.json").write_text(json.dumps(entry), encoding="utf-8")
+    track(project, ".mcp.json")
+
     done = run_command("list")
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
-        "  SERVER  SCOPE  HOW          PROFILE  RUNS  COMMAND",
+        "  SERVER  SCOPE    HOW          PROFILE  RUNS  COMMAND",
         "Codex  ~/.codex/config.toml",
-        f"  files   user   wrapped      -           -  {' '.join(FILES)}",
-        "  docs    user   not wrapped  -           -  uvx docs-mcp --api-key ***",
-        "  sentry  user   remote       -           -  mcp.sentry.dev:8443",
-        "  old     user   disabled     -           -  old-server",
-        "  bad     user   invalid      -           -",
+        f"  files   user     wrapped      -           -  {' '.join(FILES)}",
+        "  docs    user     not wrapped  -           -  uvx docs-mcp --api-key ***",
+        "  sentry  user     remote       -           -  mcp.sentry.dev:8443",
+        "  old     user     disabled     -           -  old-server",
+        "  bad     user     invalid      -           -",
         "Claude Code  ~/.claude.json",
-        "  docs    user   wrapped      -           -  uvx docs-mcp",
+        "  docs    user     wrapped      -           -  uvx docs-mcp",
         f"Claude Code  ~/.claude.json  for {project}",
-        "  db      local  not wrapped  -           -  node tools/db.js",
-        "7 servers of 2 hosts: 2 wrapped, 2 not wrapped, 1 remote, 1 disabled, 1 invalid",
+        "  db      local    not wrapped  -           -  node tools/db.js",
+        f"Claude Code  {project}/.mcp.json  in Git",
+        "  team    project  not wrapped  -           -  python3 tools/team.py",
+        "8 servers of 2 hosts: 2 wrapped, 3 not wrapped, 1 remote, 1 disabled, 1 invalid",
     ]
+    assert list_all()["claude team"]["is_tracked"] is True
 
 
 @pytest.mark.usefixtures("files")
@@ -157,15 +164,6 @@ def test_a_broken_file_is_named_and_does_not_stop_the_rest(files: Path) -> None:
     assert as_data.returncode == 1
     (broken,) = json.loads(as_data.stdout)["unreadable"]
     assert (broken["host"], broken["line"], broken["column"]) == ("cursor", 2, 3)
-
-
-def test_a_file_that_git_tracks_is_marked(project: Path) -> None:
-    entry = {"mcpServers": {"team": {"command": "python3", "args": ["tools/team.py"]}}}
-    (project / ".mcp.json").write_text(json.dumps(entry), encoding="utf-8")
-    track(project, ".mcp.json")
-
-    assert f"Claude Code  {project}/.mcp.json  in Git" in run_command("list").stdout
-    assert list_all()["claude team"]["is_tracked"] is True
 
 
 @pytest.mark.usefixtures("files")

@@ -54,14 +54,11 @@ def test_events_are_shown_one_line_each_and_decisions_only_on_request() -> None:
 
     assert list_kinds(shown) == EVENTS
     assert list_kinds(run_command("logs", "-v").stdout) == ["decision", *EVENTS]
+    assert list_kinds(run_command("logs", "--failed").stdout) == ["failure"]
+    assert run_command("logs", "-n", str(10**30)).stdout == shown
     first = shown.splitlines()[0]
     assert first.endswith(" it abcdef start    /bin/it, pid 7, for codex, thread t-1, in /work/app")
     assert shown.count("/work/app") == 1
-
-
-@pytest.mark.usefixtures("log")
-def test_failures_can_be_shown_alone() -> None:
-    assert list_kinds(run_command("logs", "--failed").stdout) == ["failure"]
 
 
 def test_a_launch_that_failed_is_shown_with_its_host_and_directory() -> None:
@@ -87,15 +84,10 @@ def test_a_failure_does_not_repeat_the_stderr_above_it() -> None:
     for options in (["--failed"], ["-n", "1"], ["--json"]):  # not shown above it, or for programs
         assert "stderr: no such vault" in run_command("logs", *options).stdout
 
-
-def test_a_fix_that_is_not_to_see_the_log_stays_below_the_stderr() -> None:
-    log = open_log()
+    # Only the advice to look here is left out.
     log.add_stderr(b"a\n")
     log.note("it died; the end of its stderr: a \N{EM DASH} fix: install it", FAILURE)
-
-    shown = run_command("logs").stdout
-
-    assert shown.endswith("failure  it died \N{EM DASH} fix: install it\n")
+    assert run_command("logs").stdout.endswith("failure  it died \N{EM DASH} fix: install it\n")
 
 
 def test_on_a_terminal_ids_and_homes_are_short(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,13 +189,6 @@ def test_a_damaged_log_is_shown_as_far_as_it_can_be_read() -> None:
     assert json.loads(as_json.stdout)["text"] == "yes"
 
 
-@pytest.mark.usefixtures("own_home")
-def test_any_number_of_lines_may_be_asked_for() -> None:
-    open_log().note("hello", START)
-
-    assert "hello" in run_command("logs", "-n", str(10**30)).stdout
-
-
 @pytest.mark.parametrize("words", [[], ["docs"]], ids=["all", "a server"])
 def test_where_there_is_no_log_it_says_so(words: list[str]) -> None:
     done = run_command("logs", *words)
@@ -217,9 +202,5 @@ def test_where_there_is_no_log_it_says_so(words: list[str]) -> None:
 def test_a_server_or_session_that_has_no_log_is_refused() -> None:
     assert "did you mean it?" in run_command("logs", "itt").stderr
     assert "no log mentions session 0815" in run_command("logs", "--session", "0815").stderr
-
-
-def test_a_session_that_only_a_decision_names_is_found() -> None:
-    open_log().note("for session s-2")
-
+    open_log(launch="1" * 16).note("for session s-2")
     assert "for session s-2" in run_command("logs", "-v", "--session", "s-2").stdout

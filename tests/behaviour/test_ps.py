@@ -8,9 +8,12 @@ import sys
 
 import pytest
 from command_line import run_command
+from fake_hosts import limit_to_subtree
 
+from mcp_launch import system
 from mcp_launch.commands import ps
 from mcp_launch.errors import UsageError
+from mcp_launch.machine import recognize_server
 
 
 class Terminal(io.StringIO):
@@ -21,7 +24,20 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_without_servers_the_data_is_empty() -> None:
+@pytest.fixture(autouse=True)
+def only_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the processes of the machine: some of them may be servers."""
+    monkeypatch.setattr(system, "open_table", limit_to_subtree)
+
+
+def test_without_servers_the_data_is_empty_and_it_is_said_what_a_server_is() -> None:
+    assert run_command("ps").stdout.splitlines() == [
+        "No MCP servers are running.",
+        recognize_server.EXPLANATION,
+    ]
+    assert run_command("ps", "codex").stdout == (
+        "No MCP server that runs matches codex. mcp-launch ps shows all.\n"
+    )
     data = json.loads(run_command("ps", "--json").stdout)
 
     assert (data["version"], data["hosts"], data["ownerless"]) == (1, [], [])

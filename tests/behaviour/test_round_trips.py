@@ -365,83 +365,6 @@ permission = "ask"
             '\t\t"web": {"type": "http", "url": "https://example.org"}\n\t}\n}\n'
         ),
     ),
-    "opencode, in its own directory": (
-        "opencode",
-        ".opencode/opencode.json",
-        {"a"},
-        {},
-        '{"mcp": {"a": {"type": "local", "command": ["x"], "enabled": true}}}',
-    ),
-    "VS Code Server": (
-        "vscode",
-        ".vscode-server/data/User/mcp.json",
-        {"a"},
-        {},
-        '{\n\t"servers": {\n\t\t"a": {"type": "stdio", "command": "x"}, // c\n\t},\n}',
-    ),
-    "code-server": (
-        "vscode",
-        ".local/share/code-server/User/mcp.json",
-        {"a"},
-        {},
-        '{"servers": {"a": {"command": "x", "args": ["y"]}}, "inputs": []}',
-    ),
-    "Codex": (
-        "codex",
-        ".codex/config.toml",
-        {"it"},
-        {},
-        '[mcp_servers.it]\ncommand = "x"\n',
-    ),
-    "Claude Code, a project in the user's file": (
-        "claude",
-        ".claude.json",
-        {"it"},
-        {},
-        '{"projects": {"/p": {"mcpServers": {"it": {"command": "x"}}}}}',
-    ),
-    "Claude Desktop": (
-        "claude-desktop",
-        ".config/Claude/claude_desktop_config.json",
-        {"it"},
-        {},
-        '{"mcpServers": {"it": {"command": "x", "args": []}}}',
-    ),
-    "Cursor": (
-        "cursor",
-        ".cursor/mcp.json",
-        {"it"},
-        {},
-        '{"mcpServers": {"it": {"command": "x"}}}',
-    ),
-    "VS Code": (
-        "vscode",
-        ".config/Code/User/mcp.json",
-        {"it"},
-        {},
-        '{"servers": {"it": {"command": "x"}}, } // c\n',
-    ),
-    "Gemini CLI": (
-        "gemini",
-        ".gemini/settings.json",
-        {"it"},
-        {},
-        '{"mcpServers": {"it": {"command": "x"}}}',
-    ),
-    "Zed of old": (
-        "zed",
-        ".config/zed/settings.json",
-        {"it"},
-        {},
-        '{"context_servers": {"it": {"command": {"path": "x", "args": ["y"]}}}}',
-    ),
-    "Windsurf": (
-        "windsurf",
-        ".codeium/windsurf/mcp_config.json",
-        {"it"},
-        {},
-        '{"mcpServers": {"it": {"command": "x"}}}',
-    ),
     "Goose, with an extension of its own": (
         "goose",
         ".config/goose/config.yaml",
@@ -450,6 +373,48 @@ permission = "ask"
         "extensions:\n  it:\n    type: stdio\n    cmd: x\n  own:\n    type: builtin\n",
     ),
 }
+
+
+ONE = '{"mcpServers": {"it": {"command": "x"}}}'
+# Files with nothing but one server, `it`.
+PLAIN = {
+    "opencode, in its own directory": (
+        "opencode",
+        ".opencode/opencode.json",
+        '{"mcp": {"it": {"type": "local", "command": ["x"], "enabled": true}}}',
+    ),
+    "VS Code Server": (
+        "vscode",
+        ".vscode-server/data/User/mcp.json",
+        '{\n\t"servers": {\n\t\t"it": {"type": "stdio", "command": "x"}, // c\n\t},\n}',
+    ),
+    "code-server": (
+        "vscode",
+        ".local/share/code-server/User/mcp.json",
+        '{"servers": {"it": {"command": "x", "args": ["y"]}}, "inputs": []}',
+    ),
+    "Codex": ("codex", ".codex/config.toml", '[mcp_servers.it]\ncommand = "x"\n'),
+    "Claude Code, a project in the user's file": (
+        "claude",
+        ".claude.json",
+        '{"projects": {"/p": {"mcpServers": {"it": {"command": "x"}}}}}',
+    ),
+    "Claude Desktop": ("claude-desktop", ".config/Claude/claude_desktop_config.json", ONE),
+    "Cursor": ("cursor", ".cursor/mcp.json", ONE),
+    "VS Code": (
+        "vscode",
+        ".config/Code/User/mcp.json",
+        '{"servers": {"it": {"command": "x"}}, } // c\n',
+    ),
+    "Gemini CLI": ("gemini", ".gemini/settings.json", ONE),
+    "Zed of old": (
+        "zed",
+        ".config/zed/settings.json",
+        '{"context_servers": {"it": {"command": {"path": "x", "args": ["y"]}}}}',
+    ),
+    "Windsurf": ("windsurf", ".codeium/windsurf/mcp_config.json", ONE),
+}
+FILES |= {title: (host, name, {"it"}, {}, text) for title, (host, name, text) in PLAIN.items()}
 
 
 def read_words(command: str, *words: str) -> dict[str, dict[str, Any]]:

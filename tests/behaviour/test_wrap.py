@@ -42,14 +42,6 @@ def codex_file(own_home: Path, project: Path) -> Path:
     return write(own_home / ".codex" / "config.toml", CODEX)
 
 
-def test_what_is_skipped_is_counted_by_reason(codex_file: Path) -> None:
-    said = run_command("wrap", "--dry-run").stdout.splitlines()
-
-    assert "Skipped: 1 remote, 1 disabled." in said
-    assert said[-1] == "Nothing was changed (--dry-run)."
-    assert codex_file.read_text(encoding="utf-8") == CODEX
-
-
 @pytest.mark.usefixtures("codex_file")
 def test_a_second_run_counts_what_stays_in_one_line() -> None:
     assert run_command("wrap", "--yes").returncode == 0
@@ -126,22 +118,6 @@ def test_what_to_do_next_is_said_once(codex_file: Path, own_home: Path) -> None:
     ]
 
 
-def test_a_file_above_the_projects_repository_is_skipped(
-    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = '{"mcpServers": {"it": {"command": "x"}}}'
-    package = project / "package"
-    package.mkdir()
-    (package / "package.json").touch()
-    monkeypatch.chdir(package)
-    above, inside = (write(place / ".mcp.json", text) for place in (tmp_path, project))
-
-    assert run_command("wrap", "--yes").returncode == 0
-
-    assert find_script() in inside.read_text(encoding="utf-8")
-    assert above.read_text(encoding="utf-8") == text
-
-
 def test_any_file_can_be_named(tmp_path: Path) -> None:
     path = write(tmp_path / "some.json", '{"mcpServers": {"it": {"command": "x"}}}')
 
@@ -149,19 +125,6 @@ def test_any_file_can_be_named(tmp_path: Path) -> None:
 
     assert find_script() in path.read_text(encoding="utf-8")
     assert run_command("wrap", "--file", str(tmp_path / "none.json")).returncode == 2
-
-
-def test_a_broken_file_is_reported_with_its_place_and_hides_no_other(
-    codex_file: Path, own_home: Path
-) -> None:
-    broken = write(own_home / ".cursor" / "mcp.json", '{"mcpServers": {\n  "a" 1}}')
-
-    done = run_command("wrap", "--yes")
-
-    assert done.returncode == 1
-    assert f"{broken}:2:7: this is not valid JSON: a colon is missing" in done.stderr
-    assert broken.read_text(encoding="utf-8") == '{"mcpServers": {\n  "a" 1}}'
-    assert find_script() in codex_file.read_text(encoding="utf-8")
 
 
 def test_mode_and_link_stay_and_the_first_text_is_kept(codex_file: Path, tmp_path: Path) -> None:
@@ -331,13 +294,15 @@ def test_in_a_package_the_files_of_its_repository_are_wrapped_too(
     write(project / ".mcp.json", '{"mcpServers": {"it": {"command": "x"}}}')
     write(project / ".codex" / "config.toml", '[mcp_servers.it]\ncommand = "x"\n')
     before = write(project.parent / ".codex" / "config.toml", '[mcp_servers.it]\ncommand = "x"\n')
+    above = write(project.parent / ".mcp.json", '{"mcpServers": {"it": {"command": "x"}}}')
 
     said = run_command("wrap", "--yes", cwd=package).stdout
 
     assert own_home.is_dir()
     for path in (package / ".mcp.json", project / ".mcp.json", project / ".codex/config.toml"):
         assert f"Changed {path}" in said
-    assert f"Changed {before}" not in said  # it is above the repository
+    for path in (before, above):  # they are above the repository
+        assert f"Changed {path}" not in said
 
 
 def test_a_host_that_writes_while_we_do_is_not_overwritten(tmp_path: Path) -> None:
@@ -449,16 +414,6 @@ def test_a_script_that_was_removed_is_written_again(codex_file: Path) -> None:
     assert codex_file.read_bytes() == wrapped
 
 
-def test_a_command_that_looks_like_an_option_is_set_apart(codex_file: Path) -> None:
-    text = '[mcp_servers.it]\ncommand = "-x"\nargs = ["1"]\n'
-    write(codex_file, text)
-
-    assert run_command("wrap", "--yes").returncode == 0
-    assert '"it", "--", "-x", "1"]' in codex_file.read_text(encoding="utf-8")
-    assert run_command("unwrap", "--yes").returncode == 0
-    assert codex_file.read_text(encoding="utf-8") == text
-
-
 @pytest.fixture
 def cursor(own_home: Path, project: Path) -> Path:
     """Return a file of Cursor with one server."""
@@ -527,6 +482,7 @@ def test_the_json_lists_errors_and_tracked_files(
 
     [error] = document["errors"]
     assert error["message"].startswith(f"{broken}:1:17: this is not valid JSON: expected }}")
+    assert broken.read_text(encoding="utf-8") == '{"mcpServers": {'
     files = {file["file"]: file for file in document["files"]}
     assert files[str(cursor)]["is_changed"]
     assert files[str(shared)]["is_tracked"]

@@ -434,34 +434,3 @@ def test_a_file_with_two_names_is_left_as_it_is(own_home: Path, state: Path) -> 
     assert "it has 2 names (hard links)" in done.stderr
     assert path.read_text(encoding="utf-8") == TEXT
     assert list_copies(state) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "why"),
-    [
-        (".cursor/mcp.json", '{"mcpServers": {"it": {"url": "https://x"}}}', "remote"),
-        (".config/goose/config.yaml", "extensions:\n  it:\n    type: builtin\n", "part of Goose"),
-    ],
-    ids=["by its address", "built in"],
-)
-@pytest.mark.usefixtures("project")
-def test_unwrap_gives_the_reason_that_wrap_gives(
-    name: str, text: str, why: str, own_home: Path
-) -> None:
-    write(own_home / name, text)
-
-    for command in ("wrap", "unwrap"):
-        [file] = json.loads(run(command, "--json").stdout)["files"]
-        assert why in file["entries"][0]["reason"]
-
-
-@pytest.mark.usefixtures("project")
-def test_a_name_that_is_there_twice_is_named_with_its_place(own_home: Path) -> None:
-    text = '{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}'
-    path = write(own_home / ".cursor" / "mcp.json", text)
-
-    done = run("unwrap")
-
-    assert done.returncode == 1
-    assert f"{path}:1:40: a appears twice" in done.stderr
-    assert "keep one of them" in done.stderr

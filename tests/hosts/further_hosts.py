@@ -39,9 +39,6 @@ VARIABLES = {
 }
 META = "agent-session-id"
 
-# Where a host does not say where the session of a call works.
-PLACE_OF_AGENT = "A place that may not be the session's is marked as the agent's"
-
 
 def is_agents(sight: Observation) -> bool:
     """Return whether a call says that its place is the agent's."""

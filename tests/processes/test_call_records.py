@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -10,10 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from launches import LIMIT, Launch, request, wait_until_gone
+from launches import RUN, Launch, call, request, wait_until_gone
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from launches import LaunchRunner
@@ -43,58 +43,28 @@ for line in sys.stdin:
 """
 
 
-def make_command(*options: str) -> list[str]:
-    """Return the command that runs the server behind the launcher."""
-    run = [sys.executable, "-m", "mcp_launch", "run", "--server", "it", *options]
-    return [*run, "--", sys.executable, "-c", SERVER]
+COMMAND = ["--", sys.executable, "-c", SERVER]
+
+IDS = itertools.count(1)
 
 
-HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t"}}
+def open_session(runner: LaunchRunner, *options: str) -> Launch:
+    """Return a host with one server behind the launcher."""
+    launch = runner.launch("--server", "it", *options, *COMMAND, stderr=subprocess.DEVNULL)
+    ask(launch, request("initialize", next(IDS), protocolVersion="2025-06-18"))
+    return launch
 
 
-class Session:
-    """A host with one server behind the launcher."""
-
-    def __init__(self, project: Path, *options: str) -> None:
-        self.process = subprocess.Popen(
-            make_command(*options),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            cwd=project,
-        )
-        self._launch = Launch(self.process)
-        self._id = 0
-        self.ask("initialize", HELLO)
-
-    def ask(self, method: str, params: dict[str, Any]) -> Any:
-        """Return the answer to a request; every line before it has to come in time, too."""
-        self._id += 1
-        self._launch.send(request(method, self._id, **params))
-        while (message := self._launch.answer()).get("id") != self._id:
-            assert "method" in message
-        return message
-
-    def call(self, tool: str, **arguments: Any) -> Any:
-        return self.ask("tools/call", {"name": tool, "arguments": arguments})
-
-    def close(self) -> None:
-        if self.process.stdin and not self.process.stdin.closed:
-            self.process.stdin.close()
-        self.process.wait(LIMIT)
-        if self.process.stdout:
-            self.process.stdout.close()
+def ask(launch: Launch, message: dict[str, Any]) -> Any:
+    """Return the answer to a request."""
+    launch.send(message)
+    while (answer := launch.answer()).get("id") != message["id"]:
+        assert "method" in answer
+    return answer
 
 
-@pytest.fixture
-def sessions(project: Path) -> Iterator[list[Session]]:
-    """Return the sessions that end with the test."""
-    assert project
-    started: list[Session] = []
-    yield started
-    for session in started:
-        session.process.kill()
-        session.close()
+def use(launch: Launch, tool: str, **arguments: Any) -> Any:
+    return ask(launch, call(tool, next(IDS), **arguments))["result"]
 
 
 @pytest.fixture
@@ -109,23 +79,21 @@ def read_records(directory: Path) -> list[dict[str, Any]]:
 
 
 def test_each_call_is_one_record_without_arguments_and_results(
-    project: Path, sessions: list[Session], records: Path
+    project: Path, runner: LaunchRunner, records: Path
 ) -> None:
-    sessions.append(session := Session(project))
-    session.call("read", text="what nobody may see")
-    session.call("fail")
-    session.call("die")
-    session.call("read")
-    session.close()
+    launch = open_session(runner)
+    use(launch, "read", text="what nobody may see")
+    for tool in ("fail", "die", "read"):
+        use(launch, tool)
+    launch.finish()
 
     found = read_records(records)
-    assert [(one["tool"], one["outcome"]) for one in found] == [
-        ("read", "ok"),
-        ("fail", "tool error"),
-        ("die", "died"),
-        ("read", "ok"),
+    assert [(one["number"], one["tool"], one["outcome"]) for one in found] == [
+        (1, "read", "ok"),
+        (2, "fail", "tool error"),
+        (3, "die", "died"),
+        (4, "read", "ok"),
     ]
-    assert [one["number"] for one in found] == [1, 2, 3, 4]
     assert all("arguments" not in one for one in found)
     assert "nobody may see" not in json.dumps(found)
     first = found[0]
@@ -140,65 +108,49 @@ def test_each_call_is_one_record_without_arguments_and_results(
 
 
 def test_arguments_are_recorded_on_request_without_their_secrets(
-    project: Path, sessions: list[Session], records: Path
-) -> None:
-    sessions.append(session := Session(project, "--record-arguments"))
-    session.call("read", path="a.txt", password="correct-horse-battery")  # noqa: S106
-    session.close()
-
-    [record] = read_records(records)
-    assert record["arguments"] == {"path": "a.txt", "password": "***"}
-
-
-def test_secrets_of_the_environment_numbers_and_names_are_masked(
-    project: Path, sessions: list[Session], records: Path, monkeypatch: pytest.MonkeyPatch
+    runner: LaunchRunner, records: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "Zx81-not-to-be-shown")
-    token = "ghp_" + "a1" * 12
-    sessions.append(session := Session(project, "--record-arguments"))
-    session.call("read", text="it is Zx81-not-to-be-shown", passwd=12345678, max_tokens=99)
-    session.call("read", script="curl -s -u me:hunter22 http://x", **{token: 1})
-    session.close()
-
-    first, second = (one["arguments"] for one in read_records(records))
-    assert first == {"text": "it is ***", "passwd": "***", "max_tokens": 99}
-    assert second == {"script": "curl -s -u me:*** http://x", "***": 1}
-
-
-def test_arguments_nested_too_deeply_are_left_out(
-    project: Path, sessions: list[Session], records: Path
-) -> None:
-    sessions.append(session := Session(project, "--record-arguments"))
+    launch = open_session(runner, "--record-arguments")
     deep: Any = "x"
     for _ in range(480):
         deep = [deep]
-    for value in (deep, "plain"):
-        assert not session.call("read", value=value)["result"]["isError"]
-    session.close()
+    token = "ghp_" + "a1" * 12
 
-    first, second = read_records(records)
-    assert "arguments" not in first
-    assert second["arguments"] == {"value": "plain"}
+    for given in (
+        {"path": "a.txt", "password": "correct-horse-battery"},
+        {"text": "it is Zx81-not-to-be-shown", "passwd": 12345678, "max_tokens": 99},
+        {"script": "curl -s -u me:hunter22 http://x", token: 1},
+        {"value": deep},
+    ):
+        assert not use(launch, "read", **given)["isError"]
+    launch.finish()
+
+    assert [record.get("arguments") for record in read_records(records)] == [
+        {"path": "a.txt", "password": "***"},
+        {"text": "it is ***", "passwd": "***", "max_tokens": 99},
+        {"script": "curl -s -u me:*** http://x", "***": 1},
+        None,  # nested too deeply
+    ]
 
 
 @pytest.mark.parametrize("option", ["--no-record", "--direct"])
 def test_nothing_is_recorded_if_the_user_says_so(
-    option: str, project: Path, sessions: list[Session], records: Path
+    option: str, runner: LaunchRunner, records: Path
 ) -> None:
-    sessions.append(session := Session(project, option))
-    session.call("read")
-    session.close()
+    launch = open_session(runner, option)
+    use(launch, "read")
+    launch.finish()
 
     assert not records.exists()
 
 
 def test_a_call_that_is_open_when_its_host_is_killed_is_recorded(
-    project: Path, runner: LaunchRunner, records: Path
+    runner: LaunchRunner, records: Path
 ) -> None:
-    host = runner.launch_below_host("host", command=make_command(), cwd=project)
-    host.send(request("initialize", 0, **HELLO))
-    host.answer()
-    host.send(request("tools/call", 1, name="wait"))
+    host = runner.launch_below_host("host", command=[*RUN, *COMMAND])
+    host.initialize()
+    host.send(call("wait"))
     assert host.answer()["method"] == "notifications/message"  # the server has the call
 
     host.process.kill()
@@ -209,37 +161,30 @@ def test_a_call_that_is_open_when_its_host_is_killed_is_recorded(
     assert record["pid"]
 
 
-def test_calls_go_on_if_they_cannot_be_recorded(
-    project: Path, sessions: list[Session], records: Path
-) -> None:
+def test_calls_go_on_if_they_cannot_be_recorded(runner: LaunchRunner, records: Path) -> None:
     records.parent.mkdir()
     records.write_text("in the way", encoding="utf-8")
-    sessions.append(session := Session(project))
+    launch = open_session(runner)
 
-    answers = [session.call("read", n=number) for number in range(5)]
-
-    session.close()
-    assert all(not one["result"]["isError"] for one in answers)
-    assert session.process.returncode == 0
+    assert not any(use(launch, "read", n=number)["isError"] for number in range(5))
+    assert launch.finish()[0] == 0
 
 
-def test_many_launches_write_at_the_same_time(project: Path, records: Path) -> None:
-    count, calls = 12, 40
+def test_many_launches_write_at_the_same_time(runner: LaunchRunner, records: Path) -> None:
+    count, calls = 6, 40
+    launches = [open_session(runner) for _ in range(count)]
 
-    def run(_number: int) -> None:
-        session = Session(project)
-        try:
-            for number in range(calls):
-                session.call("read", text="x" * number)
-        finally:
-            session.close()
+    def run(launch: Launch) -> None:
+        for number in range(calls):
+            use(launch, "read", text="x" * number)
 
     with ThreadPoolExecutor(count) as pool:
-        list(pool.map(run, range(count)))
+        list(pool.map(run, launches))
+    for launch in launches:
+        launch.finish()
 
     found = read_records(records)
-    assert len(found) == count * calls
-    assert len({(one["launch"], one["number"]) for one in found}) == count * calls
+    assert len({(one["launch"], one["number"]) for one in found}) == len(found) == count * calls
 
 
 PROFILE = """
@@ -249,38 +194,38 @@ call_timeout = "1s"
 max_concurrent = 1
 
 [servers.it.arguments]
-cwd = { inside = "project_root", default = "project_root" }
+cwd = { inside = "project_root" }
+mode = { value = "r" }
 """
 
 
 def test_a_profile_hides_pins_and_limits(
-    project: Path, own_home: Path, sessions: list[Session], records: Path
+    project: Path, own_home: Path, runner: LaunchRunner, records: Path
 ) -> None:
     file = own_home / ".config" / "mcp-launch" / "config.toml"
     file.parent.mkdir(parents=True)
     file.write_text(PROFILE, encoding="utf-8")
     file.chmod(0o600)
-    sessions.append(session := Session(project))
+    launch = open_session(runner)
 
-    given = json.loads(session.call("read")["result"]["content"][0]["text"])
-    hidden = session.call("fail")
-    outside = session.call("read", cwd=str(project.parent / "elsewhere"))
-    late = session.call("wait")
-    after = session.call("read", cwd=".")
-    session.close()
+    def read(result: Any) -> str:
+        return str(result["content"][0]["text"])
 
-    assert given == {"cwd": str(project)}
-    assert "the tool fail of it is hidden" in hidden["result"]["content"][0]["text"]
-    assert "elsewhere" in outside["result"]["content"][0]["text"]
-    assert "within 1 s" in late["result"]["content"][0]["text"]
-    assert not after["result"]["isError"]
+    assert json.loads(read(use(launch, "read", mode="w"))) == {"mode": "r"}
+    assert "the tool fail of it is hidden" in read(use(launch, "fail"))
+    outside = use(launch, "read", cwd=str(project.parent / "elsewhere"))
+    assert "elsewhere" in read(outside)
+    assert "within 1 s" in read(use(launch, "wait"))
+    assert not use(launch, "read", cwd=".")["isError"]
+    launch.finish()
+
     found = read_records(records)
     assert [(one["outcome"], one.get("changed")) for one in found] == [
-        ("ok", ["cwd"]),
+        ("ok", ["mode"]),
         ("refused", None),
         ("refused", None),
-        ("timed out", ["cwd"]),
-        ("ok", ["cwd"]),
+        ("timed out", ["mode"]),
+        ("ok", ["cwd", "mode"]),
     ]
     assert "cwd" in found[2]["reason"]
     assert "elsewhere" not in json.dumps(found)  # no record has the value of an argument

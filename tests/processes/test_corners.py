@@ -24,7 +24,7 @@ from launches import (
 )
 
 from mcp_launch import hosts, runtime
-from mcp_launch.launch import context, ended
+from mcp_launch.launch import context
 from mcp_launch.runtime.running import Running
 
 if TYPE_CHECKING:
@@ -93,20 +93,17 @@ def test_no_byte_is_lost_to_a_host_that_is_slow_and_does_not_read_stderr(
     assert launch.wait() == 0
 
 
-def test_a_host_that_closes_a_full_stderr_is_still_answered(runner: LaunchRunner) -> None:
-    fills = ANSWERS + ("try: os.write(2, b'e' * 300000)\nexcept BrokenPipeError: pass\nanswer()\n")
+def test_a_host_whose_stderr_takes_no_more_is_still_answered(runner: LaunchRunner) -> None:
+    fills = ANSWERS + "try: os.write(2, b'e' * 300000)\nexcept BrokenPipeError: pass\nanswer()\n"
     launch = runner.launch("--", *python(fills))
     launch.send(request("initialize"))
     launch.answer()
-
     assert launch.process.stderr
     launch.process.stderr.close()
     launch.send(request("second"))
-
     assert launch.answer()["id"] == 1
 
-
-def test_a_terminal_that_is_held_holds_nothing_but_itself(runner: LaunchRunner) -> None:
+    # A terminal that is held holds nothing but itself.
     noisy = ANSWERS + "os.write(1, b'noise\\n' * 20000)\nanswer()\n"
     terminal, stderr = pty.openpty()
     try:
@@ -114,7 +111,6 @@ def test_a_terminal_that_is_held_holds_nothing_but_itself(runner: LaunchRunner) 
         launch.send(request("initialize"))
         launch.answer()
         launch.send(request("second"))
-
         assert launch.answer()["id"] == 1
     finally:
         os.close(terminal)
@@ -190,114 +186,61 @@ def test_a_name_that_is_not_utf8_can_be_printed(runner: LaunchRunner) -> None:
     assert b"s\\udcff printed a line to stdout" in launch.finish()[2]
 
 
-def test_a_variable_that_no_program_can_get_is_reported(runner: LaunchRunner) -> None:
-    (runner.project / "odd.env").write_text("'A=B'=c\n", encoding="utf-8")
-    launch = runner.launch("--dotenv", "odd.env", "--", "cat")
-    launch.send(request("initialize"))
-
-    assert "one holds a NUL, or has an invalid name" in launch.answer()["error"]["message"]
-    assert launch.finish()[0] == 126
-
-
-def test_a_dotenv_file_may_be_a_pipe(runner: LaunchRunner) -> None:
-    fifo = runner.project / "fifo"
-    os.mkfifo(fifo)
-    writer = threading.Thread(target=lambda: fifo.write_text("A=1\n", encoding="utf-8"))
+def test_a_dotenv_file_may_be_a_pipe_or_a_descriptor(runner: LaunchRunner) -> None:
+    os.mkfifo(runner.project / "fifo")
+    writer = threading.Thread(target=(runner.project / "fifo").write_bytes, args=[b"A=1\n"])
     writer.start()
-    launch = runner.launch(
-        "--dotenv", "fifo", "--", "sh", "-c", "exit $((A + 5))", stdin=subprocess.DEVNULL
-    )
-
-    assert launch.wait() == 6
-    writer.join()
-
-
-def test_a_dotenv_file_may_be_a_descriptor(runner: LaunchRunner) -> None:
     reading, writing = os.pipe()
     os.write(writing, b"A=1\n")
     os.close(writing)
-    words = ["--dotenv", f"/dev/fd/{reading}", "--", "sh", "-c", "exit $((A + 5))"]
-    launch = runner.launch(*words, stdin=subprocess.DEVNULL, pass_fds=[reading])
+
+    for path in ("fifo", f"/dev/fd/{reading}"):
+        words = ["--dotenv", path, "--", "sh", "-c", "exit $((A + 5))"]
+        launch = runner.launch(*words, stdin=subprocess.DEVNULL, pass_fds=[reading])
+        assert launch.wait() == 6
+
     os.close(reading)
+    writer.join()
 
-    assert launch.wait() == 6
 
-
-def test_a_pipe_without_an_end_is_not_read_for_ever(runner: LaunchRunner) -> None:
+def test_a_dotenv_file_that_cannot_be_used_stops_the_launch_in_time(runner: LaunchRunner) -> None:
     os.mkfifo(runner.project / "fifo")
-    launch = runner.launch("--dotenv", "fifo", "--", "cat")
-    launch.send(request("initialize"))
-
-    fifo = f"the dotenv file {runner.project}/fifo"
-    assert f"{fifo} has no end after 2 s" in launch.answer()["error"]["message"]
-    assert launch.finish()[0] == 125
-
-
-def test_a_pipe_that_floods_is_read_only_to_its_limit(runner: LaunchRunner) -> None:
+    (runner.project / "link.env").symlink_to("/dev/stdin")
+    (runner.project / "odd.env").write_text("'A=B'=c\n", encoding="utf-8")
+    (runner.project / ".env").write_text("A=1\n" * 500_000, encoding="utf-8")
     flood = runner.start(["cat", "/dev/zero"], stdin=subprocess.DEVNULL)
     assert flood.process.stdout
     descriptor = flood.process.stdout.fileno()
-    words = ["--dotenv", f"/dev/fd/{descriptor}", "--", "cat"]
-    launch = runner.launch(*words, pass_fds=[descriptor])
-    launch.send(request("initialize"))
+    refused = {
+        ("--dotenv", "fifo"): f"the dotenv file {runner.project}/fifo has no end after 2 s",
+        ("--dotenv", f"/dev/fd/{descriptor}"): f"/dev/fd/{descriptor} is larger than 1 MB",
+        ("--env", "A=dotenv"): ".env is larger than 1 MB",  # the nearest file
+        # A repository's own cannot be the host's messages.
+        ("--dotenv", "link.env"): "link.env is not a regular file",
+        ("--dotenv", "odd.env"): "one holds a NUL, or has an invalid name",
+    }
+    launches = {
+        words: runner.launch(*words, "--", "cat", pass_fds=[descriptor]) for words in refused
+    }
 
-    assert f"/dev/fd/{descriptor} is larger than 1 MB" in launch.answer()["error"]["message"]
-
-
-def test_a_dotenv_file_of_a_repository_cannot_be_the_hosts_messages(runner: LaunchRunner) -> None:
-    (runner.project / "link.env").symlink_to("/dev/stdin")
-    launch = runner.launch("--dotenv", "link.env", "--", "cat")
-    launch.send(request("initialize"))
-
-    assert "link.env is not a regular file" in launch.answer()["error"]["message"]
-
-
-def test_the_nearest_dotenv_file_has_the_same_limit(runner: LaunchRunner) -> None:
-    (runner.project / ".env").write_text("A=1\n" * 500_000, encoding="utf-8")
-    launch = runner.launch("--env", "A=dotenv", "--", "cat")
-    launch.send(request("initialize"))
-
-    assert ".env is larger than 1 MB" in launch.answer()["error"]["message"]
+    for words, launch in launches.items():
+        launch.send(request("initialize"))
+        assert refused[words] in launch.answer()["error"]["message"]
+        assert launch.finish()[0] == (126 if "odd.env" in words else 125)
 
 
-def test_exhausted_limits_are_not_called_our_fault(runner: LaunchRunner) -> None:
-    limited = 'ulimit -n 8; exec "$@"'
-    launch = runner.start(["bash", "-c", limited, "bash", *RUN, "--", "cat"])
-    launch.send(request("initialize"))
-
-    assert "out of system resources: Too many open files" in launch.answer()["error"]["message"]
-
-
-def test_a_lease_that_nobody_can_read_is_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "deep.json").write_text("[" * 100_000 + "]" * 100_000, encoding="utf-8")
-
-    assert ended.read_living(FakeProcessTable(), str(tmp_path)) == {}
-
-
-def test_a_host_that_ended_while_the_server_started_is_lost() -> None:
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    table = FakeProcessTable()
-    line = context.Lineage([], hosts.UNKNOWN, None)
-    running = Running.__new__(Running)
-    running.table, running.line, running.found = table, line, make_context()
-
-    watch = runtime.watch_hosts(running, [os.getppid(), ended.pid])
-
-    assert watch.is_lost
-    for fd in watch.descriptors:
-        os.close(fd)
-
-
-def test_a_host_whose_pid_is_anothers_by_now_is_lost() -> None:
+@pytest.mark.parametrize("has_ended", [True, False], ids=["it has ended", "its pid is another's"])
+def test_a_host_that_is_gone_when_the_server_has_started_is_lost(*, has_ended: bool) -> None:
+    over = subprocess.Popen([sys.executable, "-c", ""])
+    over.wait()
     table = FakeProcessTable()
     known = table.add(os.getppid(), "codex", start="ticks:1")
     table.add(os.getppid(), "another", start="ticks:2")
     running = Running.__new__(Running)
-    running.table = table
-    running.line = context.Lineage([], hosts.UNKNOWN, known)
+    running.table, running.found = table, make_context()
+    running.line = context.Lineage([], hosts.UNKNOWN, None if has_ended else known)
 
-    watch = runtime.watch_hosts(running, [os.getppid()])
+    watch = runtime.watch_hosts(running, [os.getppid(), *[over.pid] * has_ended])
 
     assert watch.is_lost
     for fd in watch.descriptors:

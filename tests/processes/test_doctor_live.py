@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from doctor_runs import spell, spell_codex
 from fake_hosts import SERVER, FakeHosts, limit_to_subtree
-from git_repository import track
 from launches import HERE, LIMIT, LivenessSocket
-from secret_entries import SECRET, SECRETS
 
 from mcp_launch.doctor.live import conversation
 from mcp_launch.hosts.claude import config as claude_config
@@ -97,16 +95,15 @@ def list_codes(found: list[dict[str, Any]]) -> list[str]:
     return [one["code"] for one in found]
 
 
-@pytest.mark.parametrize("host", ["codex", "claude", "cursor"])
 @pytest.mark.parametrize(
-    "words",
+    ("host", "words"),
     [
-        pytest.param([], id="knows both eras"),
-        pytest.param(["legacy"], id="knows the old era"),
-        pytest.param(["curious"], id="asks for roots"),
-        pytest.param(["toolless", "legacy"], id="has no tools"),
-        pytest.param(["pages=3", "tools=7", "legacy"], id="has its tools on three pages"),
-        pytest.param(["imitating"], id="talks like the launcher"),
+        pytest.param("codex", [], id="knows both eras"),
+        pytest.param("cursor", ["legacy"], id="knows the old era"),
+        pytest.param("claude", ["curious"], id="asks for roots"),
+        pytest.param("codex", ["toolless", "legacy"], id="has no tools"),
+        pytest.param("claude", ["pages=3", "tools=7", "legacy"], id="has three pages of tools"),
+        pytest.param("claude", ["imitating"], id="talks like the launcher"),
     ],
 )
 def test_nothing_is_found_about_a_healthy_server_and_nothing_is_left(
@@ -160,17 +157,6 @@ def test_a_server_with_one_fault_is_found_unless_its_host_or_the_launcher_mends_
     assert all(one["subject"]["server"] == "docs" for one in found)
 
 
-def test_a_server_that_exits_at_once_is_reported_with_its_output_but_not_its_secrets(
-    doctor: Doctor,
-) -> None:
-    [finding] = look_at(doctor, "codex", "dies", env={"API_TOKEN": "tango-foxtrot-17"})
-
-    assert "cannot log in with ***" in finding["details"]
-    assert "tango" not in str(finding)
-    assert "0123456789" not in str(finding["details"])
-    assert "run the command by itself" in finding["fix"]
-
-
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
@@ -212,9 +198,11 @@ def test_what_another_error_explains_is_not_repeated(doctor: Doctor) -> None:
 def test_a_server_that_says_nothing_is_found_in_bounded_time(
     words: list[str], code: str, message: str, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conversation, "ANSWER_LIMIT", 0.5 if "silent" in words else 6.0)
+    is_silent = "silent" in words
+    monkeypatch.setattr(conversation, "ANSWER_LIMIT", 0.5 if is_silent else 3.0)
     monkeypatch.setattr(conversation, "DISCOVER_GRACE", 0.1)
-    monkeypatch.setattr(conversation, "SECOND_LIMIT", 0.2)
+    # Only one that never answers is not waited for: the other has to start once more.
+    monkeypatch.setattr(conversation, "SECOND_LIMIT", 0.2 if is_silent else 5.0)
 
     [finding] = look_at(doctor, "claude", *words)
 
@@ -278,12 +266,9 @@ def test_a_server_that_asks_something_before_the_end_does_not_seem_to_go_on(
     assert look_at(doctor, "claude", "anxious") == []
 
 
-@pytest.mark.parametrize("host", ["codex", "claude"])
-def test_policies_are_compared_with_the_tools_that_a_server_has_now(
-    host: str, doctor: Doctor
-) -> None:
+def test_policies_are_compared_with_the_tools_that_a_server_has_now(doctor: Doctor) -> None:
     words = ["pages=2", "legacy", "name=read"]
-    configure(doctor, host, docs=make_entry(*words, run=["--server", "docs"]))
+    configure(doctor, "codex", docs=make_entry(*words, run=["--server", "docs"]))
     text = '[servers.docs]\ntools = { allow = ["read*"], deny = ["read-1", "raed"] }\n'
     doctor.machine.write(OWN, text).chmod(0o600)
 
@@ -358,18 +343,15 @@ def test_a_server_gets_what_its_host_would_give_it(
     assert list_codes(look_at(doctor, "codex", f"needs={name}", run=run)) == ["ML301"]
 
 
-def test_a_server_of_zeds_entries_of_old_gets_its_variables(doctor: Doctor) -> None:
-    [path, *args] = [*FAULTY_SERVER, "needs=GIVEN"]
-    command = {"path": path, "args": args, "env": {"GIVEN": "yes"}}
-    configure(doctor, "zed", docs={"command": command, "settings": {}})
-
-    assert look(doctor) == []
-
-
 @pytest.mark.parametrize(
-    ("host", "offered"), [("codex", 1), ("claude", 2), ("cursor", 2), ("vscode", 5)]
+    ("host", "offered", "era"),
+    [
+        ("codex", 1, "legacy"),
+        ("claude", 2, "both"),
+        ("claude", 2, "legacy"),
+        ("vscode", 5, "legacy"),
+    ],
 )
-@pytest.mark.parametrize("era", ["legacy", "both"])
 def test_a_server_is_offered_what_its_host_offers(
     host: str, offered: int, era: str, doctor: Doctor
 ) -> None:
@@ -488,7 +470,9 @@ HIDDEN = "tango-Foxtrot-17"
         ([], {"run": ["--dotenv", "secrets.env"]}),
         ([], {"run": ["--server", "docs"]}),
     ],
-    ids=["header", "option", "address", "script", "password", "variable", "dotenv", "profile"],
+    ids=[
+        *("header", "option", "address", "script", "password", "variable", "dotenv", "profile"),
+    ],
 )
 def test_no_secret_of_a_server_is_among_its_last_words(
     words: list[str], more: dict[str, Any], doctor: Doctor
@@ -501,29 +485,17 @@ def test_no_secret_of_a_server_is_among_its_last_words(
 
     assert finding["code"] == "ML301"
     assert "xxx ***" in str(finding["details"])
+    assert "run the command by itself" in finding["fix"]
     assert "tango" not in str(finding)
 
 
-@pytest.mark.parametrize("entry", list(SECRETS.values()), ids=list(SECRETS))
-def test_no_secret_is_ever_shown(entry: dict[str, Any], doctor: Doctor) -> None:
-    doctor.machine.write("~/.cursor/mcp.json", spell(it=entry, ghp_0123456789abcdefghij0123=entry))
-    doctor.machine.write(".mcp.json", spell(it=entry))
-    track(doctor.machine.project, ".mcp.json")
-
-    done = doctor.run("--live")
-
-    assert done.returncode in {0, 1}, done.stderr
-    assert SECRET not in done.stdout + done.stderr
-    assert "0123456789" not in done.stdout + done.stderr
+# Its end, and what runs then.
 
 
 def test_the_cause_is_not_pushed_out_by_news_of_npm(doctor: Doctor) -> None:
     [finding] = look_at(doctor, "codex", "dies", "npm")
 
     assert finding["details"] == ["npm error could not determine executable to run"]
-
-
-# Its end, and what runs then.
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

@@ -165,15 +165,9 @@ def test_a_second_server_of_one_name_under_claude_is_found(
         f"Claude Code (process {fake_host.pid}) needs 1 of mcp-docs and runs 2: "
         f"process {fake_host.server} (0s), process {second} (0s)"
     )
-
-
-def test_a_second_server_may_be_a_second_entry(fake_hosts: FakeHosts, doctor: Doctor) -> None:
     entry = {"command": SERVER[0], "args": SERVER[1:]}
     doctor.machine.write("~/.claude.json", json.dumps({"mcpServers": {"a": entry, "b": entry}}))
-    fake_host = fake_hosts.start("claude", "--twice", command=SERVER)
-    start_next(fake_host)
-
-    assert find(doctor) == []
+    assert find(doctor) == []  # the second may be that of a second entry
 
 
 @pytest.mark.parametrize(
@@ -241,19 +235,12 @@ def pipe() -> Iterator[tuple[int, int]]:
     os.close(writing)
 
 
-def test_a_pipe_of_a_servers_own_host_is_well(
-    passing: Passing, doctor: Doctor, pipe: tuple[int, int]
-) -> None:
-    passing.start("codex", *pipe, command=SERVER)
-
-    assert find(doctor) == []
-
-
 def test_two_hosts_that_write_to_one_server_are_found(
     passing: Passing, doctor: Doctor, pipe: tuple[int, int]
 ) -> None:
     reading, writing = pipe
     codex, server = passing.start("codex", reading, writing, command=SERVER)
+    assert find(doctor) == []  # its own host may
     claude, _ = passing.start("claude", writing, command=[])
 
     [finding] = find(doctor)
@@ -297,27 +284,17 @@ def test_a_server_to_which_another_host_talks_is_found(
 # Variables: ML404.
 
 
-def test_a_session_of_another_host_is_found(fake_hosts: FakeHosts, doctor: Doctor) -> None:
-    fake_host = fake_hosts.start(
-        "codex", command=SERVER, env={**os.environ, "CLAUDE_CODE_SESSION_ID": "s-1"}
-    )
-
-    [finding] = find(doctor)
-
-    assert finding["code"] == "ML404"
-    assert finding["message"] == (
-        f"mcp-docs (process {fake_host.server}) runs for Codex (process {fake_host.pid}), but its "
-        "environment has CLAUDE_CODE_SESSION_ID=s-1, a session of Claude Code"
-    )
-    assert finding["fix"].startswith("mcp-launch wrap mcp-docs")
-
-
 def test_sessions_of_several_other_hosts_are_found(fake_hosts: FakeHosts, doctor: Doctor) -> None:
     environ = {**os.environ, "QWEN_CODE_SESSION_ID": "s-1", "COPILOT_AGENT_SESSION_ID": "s-2"}
-    fake_hosts.start("goose", command=SERVER, env=environ)
+    fake_host = fake_hosts.start("goose", command=SERVER, env=environ)
 
-    told = " and ".join(finding["message"] for finding in find(doctor))
+    found = find(doctor)
 
+    assert {one["code"] for one in found} == {"ML404"}
+    assert found[0]["fix"].startswith("mcp-launch wrap mcp-docs")
+    told = " and ".join(finding["message"] for finding in found)
+    runs = f"mcp-docs (process {fake_host.server}) runs for Goose (process {fake_host.pid}), but "
+    assert told.startswith(runs)
     assert "QWEN_CODE_SESSION_ID=s-1, a session of Qwen Code" in told
     assert "COPILOT_AGENT_SESSION_ID=s-2, a session of Copilot CLI" in told
 
@@ -382,14 +359,6 @@ def test_a_wrapped_server_of_an_agent_is_reported_while_its_directory_is_not_kno
     assert [one["code"] for one in found] == codes
     command = "mcp-launch wrap --host gemini .* -- --cwd DIR, or start Gemini CLI in the project"
     assert all(re.search(command, one["fix"]) for one in found)
-
-
-def test_a_server_of_a_host_in_a_terminal_is_where_its_session_is(
-    fake_hosts: FakeHosts, doctor: Doctor
-) -> None:
-    fake_hosts.start("gemini", command=SERVER)
-
-    assert find(doctor) == []
 
 
 @pytest.mark.parametrize(("told", "codes"), [("0", []), ("7", ["ML404"])])

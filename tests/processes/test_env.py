@@ -46,31 +46,23 @@ def ask(*words: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
 
 
 @pytest.mark.usefixtures("project")
-def test_stdin_is_not_read() -> None:
+@pytest.mark.parametrize("kind", ["closed", "a terminal", "nothing", "somebody's"])
+def test_stdin_may_be_anything_and_is_not_read(kind: str) -> None:
+    ours, terminal = os.openpty()
     reading, writing = os.pipe()
     os.write(writing, b"for somebody else\n")
     os.close(writing)
-
-    done = ask(stdin=reading)
-
-    assert done.returncode == 0
-    assert os.read(reading, 100) == b"for somebody else\n"
-    os.close(reading)
-
-
-@pytest.mark.usefixtures("project")
-@pytest.mark.parametrize("kind", ["closed", "a terminal", "nothing"])
-def test_stdin_may_be(kind: str) -> None:
-    ours, terminal = os.openpty()
-    stdin = {"a terminal": terminal, "nothing": subprocess.DEVNULL}.get(kind)
+    stdin = {"a terminal": terminal, "somebody's": reading}.get(kind, subprocess.DEVNULL)
 
     done = ask(stdin=stdin, preexec_fn=(lambda: os.close(0)) if kind == "closed" else None)
 
-    os.close(terminal)
-    os.close(ours)
     assert (done.returncode, done.stderr) == (0, b"")
-    stdin_told = json.loads(done.stdout)["frame"]["stdin"]
-    assert stdin_told == {"value": "unknown", "origin": "stdin is neither a pipe nor a socket"}
+    assert os.read(reading, 100) == b"for somebody else\n"
+    for one in (terminal, ours, reading):
+        os.close(one)
+    told = json.loads(done.stdout)["frame"]["stdin"]
+    known = {"value": "unknown", "origin": "stdin is neither a pipe nor a socket"}
+    assert (told == known) == (kind != "somebody's")
 
 
 # options of `run`
@@ -87,8 +79,14 @@ LAUNCHES = {
 }
 
 
-@pytest.mark.parametrize("program", ["codex", "claude", "nobody"])
-@pytest.mark.parametrize("words", LAUNCHES.values(), ids=list(LAUNCHES))
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        *(("codex", words) for words in LAUNCHES.values()),
+        *((program, LAUNCHES["with facts"]) for program in ("claude", "nobody")),
+    ],
+    ids=[*LAUNCHES, "of Claude Code", "of nobody"],
+)
 def test_a_launch_gives_what_was_told(
     program: str, words: list[str], runner: LaunchRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,7 +123,7 @@ def test_it_is_shown_with_the_reason_until_it_ends(
     assert "the launch for gemini in " in failure
     assert REASONS[fault] in failure
     (end,) = [line for line in log if " end " in line]
-    assert "it had failed; the host has closed the connection" in end
+    assert "it had failed; Gemini CLI has closed the connection" in end
     assert not list(state.glob("handshakes/*")), "something of it is remembered"
 
 

@@ -83,6 +83,12 @@ class SlowNpx:
         """Let the runner go on."""
         self.liveness.connections["runner"].sendall(word)
 
+    def leave(self) -> None:
+        """Kill the launcher, and wait until the guardian goes on without it."""
+        self.launch.process.kill()
+        self.launch.wait()
+        self.wait_until_left()
+
     def forget(self) -> None:
         """Forget the processes of a launch that is over."""
         for connection in self.liveness.connections.values():
@@ -134,10 +140,7 @@ def end_like_claude_code(launch: Launch) -> None:
     launch.process.kill()
 
 
-ENDS = [close_input, kill, terminate, end_like_claude_code]
-
-
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("end", [close_input, kill, terminate, end_like_claude_code])
 def test_an_installation_goes_on_when_the_host(npx: SlowNpx, end: Callable[[Launch], None]) -> None:
     npx.start()
 
@@ -152,17 +155,13 @@ def test_an_installation_goes_on_when_the_host(npx: SlowNpx, end: Callable[[Laun
     log = npx.read_log()
     assert "npx is still installing @tiny/server@1.0.0, and goes on without the host" in log
     assert "npx has installed @tiny/server@1.0.0: the next start is ready" in log
-    npx.forget()
-    npx.start()
-    assert npx.launch.answer()["result"] == {}
-    npx.launch.process.kill()
-    npx.wait_until_over("runner", "server")
 
 
-def test_an_installation_goes_on_when_its_host_is_killed(npx: SlowNpx) -> None:
-    host = npx.runner.launch_below_host(
-        "codex", command=[sys.executable, "-m", "mcp_launch", "run", *COMMAND], env=npx.environ
-    )
+def test_an_installation_goes_on_when_its_host_is_killed_though_the_user_keeps_the_runner(
+    npx: SlowNpx,
+) -> None:
+    command = [sys.executable, "-m", "mcp_launch", "run", "--runner", "keep", *COMMAND]
+    host = npx.runner.launch_below_host("codex", command=command, env=npx.environ)
     npx.liveness.wait_for("runner")
     npx.lease = wait_for_lease(npx.state, lambda one: bool(one.get("processes")))
 
@@ -173,48 +172,35 @@ def test_an_installation_goes_on_when_its_host_is_killed(npx: SlowNpx) -> None:
     npx.wait_until_over("runner", "server")
 
 
-def test_an_installation_goes_on_for_a_user_who_keeps_the_runner(npx: SlowNpx) -> None:
-    npx.start("--runner", "keep")
-
-    npx.launch.process.kill()
-    npx.wait_until_left()
-    npx.order(b"install")
-
-    npx.wait_until_over("runner", "server")
-
-
-def test_the_keeper_grants_the_guardian_the_time_of_an_installation(
+def test_an_installation_that_goes_on_is_told_and_granted_its_time_and_the_next_start_is_ready(
     npx: SlowNpx, tmp_path: Path
 ) -> None:
     asked = tmp_path / "asked"
     npx.start(launcher=[sys.executable, "-c", WATCHED, str(asked)])
-
-    npx.launch.process.kill()
+    npx.launch.close()
+    npx.launch.wait_for_stderr(b"npx is still installing @tiny/server@1.0.0")
+    npx.launch.wait()
     npx.wait_until_left()
-    deadline = time.monotonic() + LIMIT
-    while not asked.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert asked.exists()
-    npx.order(b"install")
 
+    assert "installing @tiny/server@1.0.0" in show(npx, "ps")
+    assert "Nothing to reap" in show(npx, "reap", "--yes")
+    deadline = time.monotonic() + LIMIT
+    while not asked.exists():  # the keeper would have killed another guardian by now
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    npx.order(b"install")
     npx.wait_until_over("runner", "server")
 
-
-def test_the_user_reads_on_stderr_that_it_goes_on(npx: SlowNpx) -> None:
+    npx.forget()
     npx.start()
-
-    npx.launch.close()
-
-    npx.launch.wait_for_stderr(b"npx is still installing @tiny/server@1.0.0")
-    npx.wait_until_left()
-    npx.order(b"fail")
-    npx.wait_until_over("runner")
+    assert npx.launch.answer()["result"] == {}
+    npx.launch.process.kill()
+    npx.wait_until_over("runner", "server")
 
 
 def test_an_installation_that_fails_leaves_its_reason_in_the_log(npx: SlowNpx) -> None:
     npx.start()
-    npx.launch.process.kill()
-    npx.wait_until_left()
+    npx.leave()
 
     npx.order(b"fail")
     npx.wait_until_over("runner")
@@ -231,52 +217,40 @@ def test_an_installation_that_takes_too_long_is_ended(npx: SlowNpx) -> None:
     assert "before it had installed @tiny/server@1.0.0" in npx.read_log()
 
 
-@pytest.mark.parametrize("part", ["keeper", "guardian"])
-def test_a_signal_to_the_guardian_ends_an_installation(npx: SlowNpx, part: str) -> None:
+@pytest.mark.parametrize(
+    ("part", "number"),
+    [("keeper", signal.SIGTERM), ("guardian", signal.SIGTERM), ("guardian", signal.SIGKILL)],
+    ids=["to the keeper", "to the guardian", "that kills the guardian"],
+)
+def test_a_signal_ends_an_installation(npx: SlowNpx, part: str, number: signal.Signals) -> None:
     npx.start()
-    npx.launch.process.kill()
-    npx.wait_until_left()
+    npx.leave()
 
-    os.kill(npx.lease["processes"][part]["pid"], signal.SIGTERM)
+    os.kill(npx.lease["processes"][part]["pid"], number)
 
     npx.wait_until_over("runner")
 
 
-def test_nothing_is_left_when_the_guardian_of_an_installation_is_killed(npx: SlowNpx) -> None:
-    npx.start()
-    npx.launch.process.kill()
-    npx.wait_until_left()
-
-    os.kill(npx.lease["processes"]["guardian"]["pid"], signal.SIGKILL)
-
-    npx.wait_until_over("runner")
-
-
-@pytest.mark.parametrize("end", ENDS)
-def test_a_server_that_is_installed_is_ended_as_any_other(
-    npx: SlowNpx, end: Callable[[Launch], None]
+@pytest.mark.parametrize(
+    ("order", "end"),
+    [
+        (b"install", close_input),
+        (b"install", end_like_claude_code),
+        (b"answer", kill),
+        (b"answer", terminate),
+    ],
+    ids=["installed, closed", "installed, killed slowly", "answers, killed", "answers, terminated"],
+)
+def test_a_server_that_answers_is_ended_as_any_other_though_its_package_seems_to_be_missing(
+    npx: SlowNpx, order: bytes, end: Callable[[Launch], None]
 ) -> None:
     npx.start()
-    npx.order(b"install")
+    npx.order(order)
     npx.launch.answer()
 
     end(npx.launch)
 
-    npx.wait_until_over("runner", "server")
-    assert "still installing" not in npx.read_log()
-
-
-@pytest.mark.parametrize("end", ENDS)
-def test_a_server_that_answers_is_ended_though_its_package_seems_to_be_missing(
-    npx: SlowNpx, end: Callable[[Launch], None]
-) -> None:
-    npx.start()
-    npx.order(b"answer")
-    npx.launch.answer()
-
-    end(npx.launch)
-
-    npx.wait_until_over("runner")
+    npx.wait_until_over("runner", *["server"] * (order == b"install"))
     assert "still installing" not in npx.read_log()
 
 
@@ -294,8 +268,7 @@ def test_an_npm_that_would_not_wait_for_another_is_made_to_wait(
 ) -> None:
     (npx.npm / "node_modules/libnpmexec/lib/with-lock.js").unlink()
     npx.start()
-    npx.launch.process.kill()
-    npx.wait_until_left()
+    npx.leave()
     first, npx.liveness = npx.liveness, open_second_socket(tmp_path)
     npx.environ["LIVENESS"] = npx.liveness.path
     try:
@@ -322,21 +295,6 @@ def test_an_npm_that_would_not_wait_for_another_is_made_to_wait(
 def open_second_socket(directory: Path) -> LivenessSocket:
     (directory / "second").mkdir()
     return LivenessSocket(directory / "second")
-
-
-def test_an_installation_that_goes_on_is_not_taken_for_a_leak(npx: SlowNpx) -> None:
-    npx.start()
-    npx.launch.process.kill()
-    npx.launch.wait()
-    npx.wait_until_left()
-
-    shown = show(npx, "ps")
-    reaped = show(npx, "reap", "--yes")
-
-    assert "installing @tiny/server@1.0.0" in shown
-    assert "Nothing to reap" in reaped
-    npx.order(b"install")
-    npx.wait_until_over("runner", "server")
 
 
 def show(npx: SlowNpx, *words: str) -> str:

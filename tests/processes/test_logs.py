@@ -70,97 +70,103 @@ def test_a_log_holds_what_hosts_hide(runner: LaunchRunner, logs: Path) -> None:
     says = (
         "import sys; print('to stderr', file=sys.stderr, flush=True); print('noise', flush=True);"
     )
-    launch = runner.launch("--server", "it", "--", *python(says + "sys.stdin.read()"))
-
-    launch.finish()
+    runner.launch("--server", "it", "--", *python(says + "sys.stdin.read()")).finish()
 
     told = read(logs)
     assert re.search(r"^[\d.]+ e to stderr$", told, re.MULTILINE)
     assert re.search(r"^[\d.]+ n noise$", told, re.MULTILINE)
     assert re.search(r"^[\d.]+ t cwd .* \(inherited\)$", told, re.MULTILINE)
     assert re.search(r"^[\d.]+ t the host has closed our stdin$", told, re.MULTILINE)
-
-
-def test_only_the_user_can_read_a_log(runner: LaunchRunner, logs: Path) -> None:
-    runner.launch("--", *ENVIRONMENT_SERVER).finish()
-
     [log] = logs.iterdir()
-    assert stat.S_IMODE(log.stat().st_mode) == 0o600
-    assert stat.S_IMODE(logs.stat().st_mode) == 0o700
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (log, logs)] == [0o600, 0o700]
+
+    # Who finds what is left of the launch does not write a second end.
+    launch_log.append_end(f"{logs.parent}/leases/{log.stem}.json", "it was killed")
+    assert read(logs).count(" x ended: ") == 1
+    assert "it was killed" not in read(logs)
+
+    # Nobody reads what is shown: no error.
+    for words in (["-v"], ["-v", "--json"]):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run(
+            [*LOGS, *words], check=False, stdout=writing, stderr=subprocess.PIPE, timeout=60
+        )
+        os.close(writing)
+        assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--server", "it", "--", "there-is-no-such-command"], "was not found on PATH"),
-        (["--cwd", "/nowhere", "true"], "does not exist"),
         (["--cwd"], "--cwd needs a value"),
         (["--", *python("import sys; sys.exit('I need more')")], "I need more"),
     ],
+    ids=["not found", "a slip", "the server ended"],
 )
-def test_a_launch_that_failed_has_a_log_that_says_why(
+def test_a_launch_that_failed_has_a_log_that_says_why_and_removes_old_ones(
     words: list[str], said: str, runner: LaunchRunner, logs: Path
 ) -> None:
+    make_old_log(logs)
     launch = runner.launch(*words)
     launch.send(request("initialize"))
 
     assert said in launch.answer()["error"]["message"]
     launch.finish()
 
+    assert not (logs / "old.log").exists()
     assert re.search(rf" f the launch failed: .*{said}.* — fix: ", read(logs))
 
 
-@pytest.mark.parametrize("command", [ENVIRONMENT_SERVER, ["there-is-no-such-command"]])
+def make_old_log(logs: Path) -> None:
+    logs.mkdir(parents=True)
+    (logs / "old.log").write_text("x", encoding="utf-8")
+    os.utime(logs / "old.log", (1e9, 1e9))
+
+
+def test_a_launch_that_goes_on_removes_old_logs(runner: LaunchRunner, logs: Path) -> None:
+    make_old_log(logs)
+    launch = runner.launch("--", *ENVIRONMENT_SERVER)
+
+    deadline = time.monotonic() + LIMIT
+    while (logs / "old.log").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+    launch.finish()
+
+
 def test_no_log_is_kept_where_none_is_wanted(
-    command: list[str], runner: LaunchRunner, logs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runner.launch("--no-log", "--", *command).finish()
-    monkeypatch.setenv("MCP_LAUNCH_NO_LOG", "1")
-    runner.launch("--", *command).finish()
-
-    assert not logs.exists()
-
-
-@pytest.mark.parametrize("words", [[], ["--cwdd", "x"]], ids=["a profile", "a slip beside it"])
-def test_no_log_is_kept_of_a_failure_where_none_is_wanted(
-    words: list[str], runner: LaunchRunner, logs: Path, own_home: Path
+    runner: LaunchRunner, logs: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     profiles = own_home / ".config" / "mcp-launch" / "config.toml"
     profiles.parent.mkdir(parents=True)
     profiles.write_text("[servers.it]\ncommand = 'none-such'\nno_log = true\n", encoding="utf-8")
     profiles.chmod(0o600)
-    own = ["--no-log", *words] if words else ["--server", "it"]
+    missing = ["there-is-no-such-command"]
 
-    assert runner.launch(*own, stdin=subprocess.DEVNULL).finish()[0] in {125, 127}
+    def run(*words: str) -> None:
+        runner.launch(*words, stdin=subprocess.DEVNULL).finish()
+        assert not logs.exists(), words
 
-    assert not logs.exists()
+    run("--no-log", "--", *ENVIRONMENT_SERVER)
+    run("--no-log", "--", *missing)
+    run("--no-log", "--cwdd", "x")
+    run("--server", "it")
+    monkeypatch.setenv("MCP_LAUNCH_NO_LOG", "1")
+    run("--", *missing)
 
 
-@pytest.mark.parametrize(
-    ("words", "has_log"),
-    [(["--cwd"], False), (["--no-such-option", "true"], False), ([], False), (["no-such"], True)],
-    ids=str,
-)
-def test_a_typing_error_at_a_terminal_leaves_no_log(
-    words: list[str], has_log: bool, runner: LaunchRunner, logs: Path
-) -> None:
+def test_a_typing_error_at_a_terminal_leaves_no_log(runner: LaunchRunner, logs: Path) -> None:
     ours, theirs = os.openpty()
-
-    code = runner.launch(*words, stdin=theirs).wait()
-
+    for words in (["--cwd"], ["--no-such-option", "true"], []):
+        assert runner.launch(*words, stdin=theirs).wait() != 0
+        assert not logs.exists(), words
+    assert runner.launch("no-such", stdin=theirs).wait() != 0
     os.close(ours)
     os.close(theirs)
-    assert code != 0
-    assert logs.exists() is has_log
-
-
-def test_a_launch_that_has_logged_its_end_gets_no_other(runner: LaunchRunner, logs: Path) -> None:
-    runner.launch("--server", "it", "--", *ENVIRONMENT_SERVER).finish()
-    [log] = logs.glob("*.log")
-    launch_log.append_end(f"{logs.parent}/leases/{log.stem}.json", "it was killed")
-
-    assert read(logs).count(" x ended: ") == 1
-    assert "it was killed" not in read(logs)
+    assert logs.exists()
 
 
 @pytest.mark.parametrize("wire", [[], ["--direct"]], ids=["guarded", "direct"])
@@ -205,18 +211,6 @@ def wait_for_end(logs: Path) -> str:
         time.sleep(0.02)
     [end] = [line for line in read(logs).splitlines() if " x ended: " in line]
     return end
-
-
-def test_output_that_nobody_reads_is_no_error(runner: LaunchRunner) -> None:
-    runner.launch("--server", "it", "--", *ENVIRONMENT_SERVER).finish()
-    for words in (["-v"], ["-v", "--json"]):
-        reading, writing = os.pipe()
-        os.close(reading)
-        done = subprocess.run(
-            [*LOGS, *words], check=False, stdout=writing, stderr=subprocess.PIPE, timeout=60
-        )
-        os.close(writing)
-        assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_log_that_grows_too_large_keeps_its_end(runner: LaunchRunner, logs: Path) -> None:
@@ -343,36 +337,6 @@ def test_the_oldest_logs_are_removed_when_there_is_too_much(
     launch_log.prune(str(tmp_path), str(tmp_path))
 
     assert sorted(path.name for path in tmp_path.glob("*.log")) == ["0.log", "1.log"]
-
-
-@pytest.mark.parametrize(
-    "command", [["there-is-no-such-command"], python("pass")], ids=["never started", "short"]
-)
-def test_a_launch_that_is_over_at_once_removes_old_logs(
-    command: list[str], runner: LaunchRunner, logs: Path
-) -> None:
-    logs.mkdir(parents=True)
-    (logs / "old.log").write_text("x", encoding="utf-8")
-    os.utime(logs / "old.log", (1e9, 1e9))
-
-    runner.launch("--", *command, stdin=subprocess.DEVNULL).finish()
-
-    assert not (logs / "old.log").exists()
-
-
-def test_a_launch_removes_old_logs(runner: LaunchRunner, logs: Path, tmp_path: Path) -> None:
-    logs.mkdir(parents=True)
-    (logs / "old.log").write_text("x", encoding="utf-8")
-    os.utime(logs / "old.log", (1e9, 1e9))
-    launch = runner.launch("--", *ENVIRONMENT_SERVER)
-    wait_for_lease(tmp_path / "state", lambda _: True)
-
-    deadline = time.monotonic() + 20
-    while (logs / "old.log").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-
-    assert not (logs / "old.log").exists()
-    launch.finish()
 
 
 def test_logs_can_be_narrowed_to_a_server_or_a_session(runner: LaunchRunner) -> None:

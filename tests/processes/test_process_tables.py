@@ -29,16 +29,42 @@ def table(request: pytest.FixtureRequest) -> ProcessTable:
     return reader
 
 
-def test_this_machine_is_read_from_proc() -> None:
-    assert system.open_table() is linux
+def test_a_process_is_seen_with_its_age_and_its_ancestors(
+    table: ProcessTable, runner: LaunchRunner
+) -> None:
+    assert system.open_table() is linux, "this machine is read from /proc"
+    seen, again = table.look(os.getpid()), table.look(os.getpid())
+    other = table.look(runner.start(CHILD).pid)
 
-
-def test_a_process_is_seen(table: ProcessTable) -> None:
-    seen = table.look(os.getpid())
-
-    assert seen is not None
+    assert seen
+    assert again
+    assert other
     assert (seen.identity.pid, seen.parent) == (os.getpid(), os.getppid())
     assert seen.name
+    assert compare(seen.identity, again.identity) == "same"
+    assert compare(seen.identity, other.identity) == "different"
+    ancestors = system.list_ancestors(table, os.getpid())
+    assert ancestors[0].identity.pid == os.getppid()
+    assert ancestors[-1].parent == 0
+    assert table.boot_id() == table.boot_id() != ""
+    ages = [table.started_seconds_ago(pid) for pid in (ancestors[-1].identity.pid, os.getpid())]
+    assert ages[0] is None or ages[1] is None or ages[0] >= ages[1] > 0
+
+
+def test_command_line_program_variables_place_and_owner_are_read(
+    table: ProcessTable, runner: LaunchRunner
+) -> None:
+    child = runner.start(CHILD, env={**os.environ, "MARK": "x=y"}, cwd=runner.project)
+    child.read_line()
+
+    assert table.read_argv(child.pid) == CHILD
+    assert os.path.samefile(table.read_executable(child.pid), sys.executable)
+    assert table.read_variable(child.pid, "MARK") == "x=y"
+    assert table.read_variable(child.pid, "MAR") is None
+    assert table.read_cwd(child.pid) == os.path.realpath(runner.project)
+    assert table.read_owner(child.pid) == os.getuid()
+    child.finish()
+    assert (table.read_cwd(child.pid), table.read_owner(child.pid)) == ("", None)
 
 
 def test_a_process_that_is_gone_is_not_seen(table: ProcessTable) -> None:
@@ -49,27 +75,6 @@ def test_a_process_that_is_gone_is_not_seen(table: ProcessTable) -> None:
     assert table.read_argv(process.pid) == []
     assert table.list_open_files(process.pid) == []
     assert table.list_descendants(process.pid) == []
-
-
-def test_where_a_process_works_and_whose_it_is(table: ProcessTable, runner: LaunchRunner) -> None:
-    process = runner.start(CHILD, cwd=runner.project)
-    process.read_line()
-
-    assert table.read_cwd(process.pid) == os.path.realpath(runner.project)
-    assert table.read_owner(process.pid) == os.getuid()
-    process.finish()
-    assert (table.read_cwd(process.pid), table.read_owner(process.pid)) == ("", None)
-
-
-def test_two_looks_at_one_process_are_the_same(table: ProcessTable, runner: LaunchRunner) -> None:
-    first, second = table.look(os.getpid()), table.look(os.getpid())
-    other = table.look(runner.start(CHILD).pid)
-
-    assert first
-    assert second
-    assert other
-    assert compare(first.identity, second.identity) == "same"
-    assert compare(first.identity, other.identity) == "different"
 
 
 def test_a_name_with_spaces_and_brackets_is_read(runner: LaunchRunner, tmp_path: Path) -> None:
@@ -84,26 +89,15 @@ def test_a_name_with_spaces_and_brackets_is_read(runner: LaunchRunner, tmp_path:
     assert (seen.name, seen.parent) == ("od) d (x", os.getpid())
 
 
-def test_command_line_program_and_variables_are_read(
-    table: ProcessTable, runner: LaunchRunner
-) -> None:
-    child = runner.start(CHILD, env={**os.environ, "MARK": "x=y"}, cwd="/")
-    child.read_line()
-
-    assert table.read_argv(child.pid) == CHILD
-    assert os.path.samefile(table.read_executable(child.pid), sys.executable)
-    assert table.read_cwd(child.pid) == "/"
-    assert table.read_variable(child.pid, "MARK") == "x=y"
-    assert table.read_variable(child.pid, "MAR") is None
-
-
 def test_open_files_are_listed(table: ProcessTable, tmp_path: Path) -> None:
     with (tmp_path / "held.lock").open("w", encoding="utf-8"):
         assert str(tmp_path / "held.lock") in table.list_open_files(os.getpid())
     assert str(tmp_path / "held.lock") not in table.list_open_files(os.getpid())
 
 
-def test_descendants_of_descendants_are_listed(table: ProcessTable, runner: LaunchRunner) -> None:
+def test_descendants_of_descendants_are_listed(
+    table: ProcessTable, runner: LaunchRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nested = runner.start(
         python(
             "import subprocess, sys\n"
@@ -118,24 +112,12 @@ def test_descendants_of_descendants_are_listed(table: ProcessTable, runner: Laun
 
     assert below.index(nested.pid) < below.index(grandchild)
     assert table.list_descendants(nested.pid) == [grandchild]
-
-
-def test_ancestors_lead_to_the_top(table: ProcessTable) -> None:
-    ancestors = system.list_ancestors(table, os.getpid())
-
-    assert ancestors[0].identity.pid == os.getppid()
-    assert ancestors[-1].parent == 0
-
-
-def test_the_age_of_a_process_is_known(table: ProcessTable) -> None:
-    started = time.time() - (table.started_seconds_ago(os.getpid()) or 0)
-
-    assert started <= time.time()
-    assert table.started_seconds_ago(os.getppid()) or time.time() - started <= 0
-
-
-def test_a_boot_has_one_name(table: ProcessTable) -> None:
-    assert table.boot_id() == table.boot_id() != ""
+    # Some kernels have no list of children.
+    exists = os.path.exists
+    monkeypatch.setattr(
+        os.path, "exists", lambda path: not str(path).endswith("/children") and exists(path)
+    )
+    assert table.list_descendants(nested.pid) == [grandchild]
 
 
 def test_only_the_writing_end_counts(runner: LaunchRunner) -> None:
@@ -147,19 +129,6 @@ def test_only_the_writing_end_counts(runner: LaunchRunner) -> None:
         assert linux.holds_writing_end(os.getpid(), reading) == "same"
         assert linux.holds_writing_end(reader.pid, reading) == "different"
         assert portable.holds_writing_end(os.getpid(), reading) == "unknown"
-
-
-def test_children_are_found_without_the_kernels_list(
-    runner: LaunchRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    child = runner.start(CHILD)
-    child.read_line()
-    exists = os.path.exists
-    monkeypatch.setattr(
-        os.path, "exists", lambda path: not str(path).endswith("/children") and exists(path)
-    )
-
-    assert child.pid in linux.list_descendants(os.getpid())
 
 
 def test_orphans_are_found_by_their_mark_without_a_subreaper(

@@ -41,16 +41,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from fake_hosts import FakeHost
-
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     return tmp_path / "state"
-
-
-def test_where_nothing_runs_it_is_said_by_what_a_server_is_recognised(state: Path) -> None:
-    assert show_running(state) == ["No MCP servers are running.", recognize_server.EXPLANATION]
 
 
 def test_below_the_host_and_the_session_is_the_server(
@@ -100,55 +94,41 @@ def test_what_a_lease_knows_is_shown(fake_hosts: FakeHosts, state: Path) -> None
     ]
 
 
-@pytest.mark.parametrize(
-    ("calls", "told"),
-    [(0, "running, started for old"), (3, "running, last called for old")],
-)
 def test_a_server_of_an_earlier_session_is_marked(
-    calls: int, told: str, fake_hosts: FakeHosts, state: Path, own_home: Path
+    fake_hosts: FakeHosts, state: Path, own_home: Path
 ) -> None:
     fake_host = fake_hosts.start("claude", command=STAYS)
     record = f"{own_home}/.claude/sessions/{fake_host.pid}.json"
-    write_lease(
-        state,
-        processes={"launcher": fake_host.server, "server": fake_host.server, "host": fake_host.pid},
-        binding={"state": "tentative", "session": "old", "evidence": record},
-        calls=calls,
-    )
     write_session(own_home, fake_host.pid, "new")
+    for calls, told in ((0, "started for old"), (3, "last called for old")):
+        parts = {"launcher": fake_host.server, "server": fake_host.server, "host": fake_host.pid}
+        binding = {"state": "tentative", "session": "old", "evidence": record}
+        write_lease(state, processes=parts, binding=binding, calls=calls)
 
-    _, session, server = show_running(state)
+        _, session, server = show_running(state)
 
-    assert session.split() == ["session", "new"]
-    assert server.endswith(f"  {told}")
-    (described,) = ps.describe(take(state))["hosts"][0]["sessions"]
-    assert described["session"] == "new"
-    assert described["servers"][0]["earlier_session"] == "old"
+        assert session.split() == ["session", "new"]
+        assert server.endswith(f"  running, {told}")
+        (described,) = ps.describe(take(state))["hosts"][0]["sessions"]
+        assert described["session"] == "new"
+        assert described["servers"][0]["earlier_session"] == "old"
 
 
 def test_servers_without_a_host_have_a_branch_of_their_own(
-    fake_hosts: FakeHosts, state: Path
-) -> None:
-    fake_hosts.start("claude", command=SERVER).kill_host()
-
-    title, server, _, proof, *_ = show_running(state, is_verbose=True)
-
-    assert title == "No host (mcp-launch reap ends them)"
-    assert server.endswith("  orphan")
-    assert proof.endswith("the other ends of its stdin and stdout are closed")
-
-
-def test_what_servers_are_called_cannot_disturb_a_terminal(
     fake_hosts: FakeHosts, state: Path, tmp_path: Path
 ) -> None:
     script = tmp_path / "mcp-\x1b[2J[bold]"
     script.write_text(STAYS[-1], encoding="utf-8")
     command = [sys.executable, str(script)]
-    fake_hosts.start("claude", command=command)
+    fake_hosts.start("claude", command=command).kill_host()
 
-    shown = show_running(state, Configured(script.name, tuple(command)))
+    configured = Configured(script.name, (script.name,))
+    title, server, _, proof, *_ = show_running(state, configured, is_verbose=True)
 
-    assert shown[2].startswith("    mcp-\\x1b[2J[bold]  ")
+    assert title == "No host (mcp-launch reap ends them)"
+    assert server.startswith("    mcp-\\x1b[2J[bold]  "), "it cannot disturb a terminal"
+    assert server.endswith("  orphan")
+    assert proof.endswith("the other ends of its stdin and stdout are closed")
 
 
 def test_the_data_has_a_version_and_no_secrets(
@@ -254,6 +234,11 @@ class Terminal:
             while not is_so(self._screen.display):
                 assert self._changed.wait(deadline - time.monotonic()), self._screen.display
 
+    @property
+    def lines(self) -> list[str]:
+        with self._changed:
+            return list(self._screen.display)
+
     def resize(self, columns: int, lines: int) -> None:
         """Give the window another size, and nothing on it."""
         with self._changed:
@@ -301,61 +286,42 @@ def has(text: str) -> Callable[[list[str]], bool]:
     return lambda lines: any(text in line for line in lines)
 
 
-@pytest.mark.parametrize("key", ["q", "\x03", "\x04"], ids=["q", "interrupt", "end of input"])
+# One line for a prompt
+
+
 def test_the_screen_follows_what_runs_until_a_key_is_pressed(
-    key: str, fake_hosts: FakeHosts, terminal: Terminal
+    fake_hosts: FakeHosts, terminal: Terminal
 ) -> None:
     terminal.wait_until(has("No MCP servers are running"))
-    fake_host: FakeHost = fake_hosts.start("claude", command=SERVER)
+    terminal.press("\x1a\x1c")  # ^Z and ^\\ would leave the screen behind: they do nothing
+    fake_host = fake_hosts.start("claude", command=SERVER)
     terminal.wait_until(has(f" {fake_host.server} "))
     fake_host.kill_host()
     terminal.wait_until(has("No host"))
 
-    terminal.press(key)
+    terminal.press("q")
 
     terminal.wait_until(has("as it was 0"))
     assert terminal.written.count(b"\x1b[?1049h") == terminal.written.count(b"\x1b[?1049l") == 1
     assert terminal.written.rindex(b"\x1b[?25h") > terminal.written.rindex(b"\x1b[?25l")
 
 
-@pytest.mark.parametrize("key", ["\x1a", "\x1c"], ids=["^Z", "^backslash"])
-def test_a_key_that_would_leave_the_screen_behind_does_nothing(
-    key: str, fake_hosts: FakeHosts, terminal: Terminal
-) -> None:
+@pytest.mark.parametrize(
+    "key", ["\x03", "\x04", None], ids=["interrupt", "end of input", "SIGTERM"]
+)
+def test_who_ends_it_otherwise_gets_the_terminal_back(key: str | None, terminal: Terminal) -> None:
     terminal.wait_until(has("No MCP servers are running"))
 
-    terminal.press(key)
-
-    fake_host = fake_hosts.start("claude", command=SERVER)
-    terminal.wait_until(has(f" {fake_host.server} "))
-    terminal.press("q")
-    terminal.wait_until(has("as it was 0"))
-
-
-def test_the_screen_fits_a_window_of_another_size(
-    fake_hosts: FakeHosts, terminal: Terminal
-) -> None:
-    fake_hosts.start("claude", command=SERVER)
-    terminal.wait_until(lambda lines: has("CALLS")(lines) and "q quits" in lines[0])
-
-    terminal.resize(40, 20)
-
-    # What does not fit is left out.
-    terminal.wait_until(lambda lines: has("mcp-docs")(lines) and not has("CALLS")(lines))
-    terminal.press("q")
-    terminal.wait_until(has("as it was 0"))
-
-
-def test_who_ends_it_otherwise_gives_the_terminal_back(terminal: Terminal) -> None:
-    terminal.wait_until(has("No MCP servers are running"))
-
-    started = terminal.written.split()
-    os.kill(int(started[started.index(b"started") + 1]), signal.SIGTERM)
+    if key:
+        terminal.press(key)
+    else:
+        started = terminal.written.split()
+        os.kill(int(started[started.index(b"started") + 1]), signal.SIGTERM)
 
     terminal.wait_until(has("as it was 0"))
 
 
-def test_a_screen_that_is_too_small_says_how_much_is_left(
+def test_a_screen_fits_its_window_and_says_how_much_is_left(
     fake_hosts: FakeHosts, terminal: Terminal, state: Path
 ) -> None:
     fake_host = fake_hosts.start("codex", command=STAYS)
@@ -365,14 +331,13 @@ def test_a_screen_that_is_too_small_says_how_much_is_left(
 
     # A title, an empty line, the columns' names, a host, a session and 40 servers; 30 lines.
     terminal.wait_until(lambda lines: lines[-1].startswith("… 16 more lines"))
-
+    assert has("CALLS")(terminal.lines)
     terminal.resize(100, 50)
     terminal.wait_until(has("server-39"))
+    terminal.resize(40, 20)  # what does not fit is left out
+    terminal.wait_until(lambda lines: has("server-01")(lines) and not has("CALLS")(lines))
     terminal.press("q")
     terminal.wait_until(has("as it was 0"))
-
-
-# One line for a prompt
 
 
 def test_a_prompt_gets_one_line(
@@ -390,18 +355,6 @@ def test_a_prompt_gets_one_line(
 
     line = capsys.readouterr().out
     assert re.fullmatch(r"1 session, 1 server, [\d.]+ MB, 1 orphan\n", line)
-
-
-def test_a_host_without_servers_is_said_to_have_none(
-    fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fake_hosts.start("claude", command=SERVER)
-
-    assert ps.run(PsRequest(("codex",)), os.environ, limit_to_subtree()) == 0
-
-    assert capsys.readouterr().out == (
-        "No MCP server that runs matches codex. mcp-launch ps shows all.\n"
-    )
 
 
 def test_the_title_of_a_session_is_shown_without_its_secrets(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -16,7 +15,6 @@ from launches import LIMIT, RUN, SCRIPTED_SERVER, wait_for_lease, wait_until_gon
 from shown_servers import read_row, show_running
 
 from mcp_launch.commands import ps, reap
-from mcp_launch.commands.ps import PsRequest
 from mcp_launch.system import linux
 
 if TYPE_CHECKING:
@@ -31,40 +29,27 @@ def state(tmp_path: Path) -> Path:
     return tmp_path / "state"
 
 
-def start(fake_hosts: FakeHosts, state: Path, /, **facts: Any) -> FakeHost:
-    """Start a stand-in for a launcher below a host, with the lease of a launch without a server."""
-    fake_host = fake_hosts.start("codex", command=STAYS)
-    note(state, fake_host, fake_host.server, **facts)
-    return fake_host
-
-
-def note(state: Path, fake_host: FakeHost, launcher: int, /, **facts: Any) -> Path:
+def note(state: Path, fake_host: FakeHost, /, **facts: Any) -> Path:
     """Write the lease of a launch without a server."""
-    defaults = {
+    launcher = fake_host.server
+    usual = {
         "processes": {"launcher": launcher, "host": fake_host.pid},
         "context": {"host": {"value": "codex"}, "project_root": {"value": "/work/app"}},
-        "binding": {"state": "unbound"},
+        "binding": {"state": "tentative", "thread": "t-1", "evidence": "its lock"},
     }
-    return write_lease(state, f"launch-{launcher}", **{**defaults, **facts})
+    return write_lease(state, f"launch-{launcher}", **{**usual, **facts})
 
 
 def end_orphans() -> int:
     return reap.run(reap.ReapRequest(is_sure=True), os.environ, table=limit_to_subtree())
 
 
-def test_a_server_that_was_not_started_is_listed_below_its_session(
+def test_a_launch_is_shown_by_what_its_lease_says_of_the_server(
     fake_hosts: FakeHosts, state: Path
 ) -> None:
-    fake_host = start(
-        fake_hosts,
-        state,
-        state="not started",
-        since=time.time() - 90,
-        saved=80_000_000,
-        starts=0,
-        calls=0,
-        binding={"state": "tentative", "thread": "t-1", "evidence": "its lock"},
-    )
+    fake_host = fake_hosts.start("codex", command=STAYS)
+    facts = {"state": "resting", "since": 1000.5, "saved": 80_000_000, "starts": 2, "calls": 3}
+    note(state, fake_host, **facts)
 
     host, thread, server = show_running(state)
 
@@ -73,86 +58,59 @@ def test_a_server_that_was_not_started_is_listed_below_its_session(
     assert thread == "  thread t-1  /work/app"
     # Neither a process nor an age: only its launcher runs.
     assert read_row(server)[:3] == ["docs", "-", "-"]
-    assert server.endswith("  not started, saves 80 MB")
+    assert re.search(r"  resting \d+d, saves 80 MB$", server)
+    (told,) = ps.describe(take(state))["hosts"]
+    (data,) = told["sessions"][0]["servers"]
+    assert (told["not_running"], told["saved"]) == (1, 80_000_000)
+    assert data["pid"] == data["launcher"] == fake_host.server
+    assert data["pids"] == [fake_host.server]
+    assert data["memory"]["bytes"] > 0
+    assert data["launch"]["server"] == 0
+    assert data["launch"]["server_state"] == "resting"
+    assert {name: data["launch"][name] for name in facts if name != "state"} == {
+        name: value for name, value in facts.items() if name != "state"
+    }
+
+    for saved in (None, 0, "much"):
+        note(state, fake_host, state="not started", saved=saved)
+        assert show_running(state)[2].endswith("  not started")
+        assert "saves" not in "".join(show_running(state))
+    for being_started in ("starting", "running"):  # said so, or not recorded yet
+        note(state, fake_host, state=being_started, saved=80_000_000)
+        host, _, server = show_running(state)
+        assert "  1 server  " in host
+        assert server.endswith("  starting")
 
 
-@pytest.mark.parametrize("saved", [None, 0, "much"], ids=["null", "zero", "nonsense"])
-def test_what_is_saved_is_left_out_if_it_is_unknown(
-    saved: object, fake_hosts: FakeHosts, state: Path
-) -> None:
-    start(fake_hosts, state, state="not started", saved=saved)
-
-    shown = "\n".join(show_running(state))
-
-    assert "  not started" in shown
-    assert "saves" not in shown
-
-
-@pytest.mark.parametrize("told", ["starting", "running"], ids=["said so", "not recorded yet"])
-def test_a_server_that_is_being_started_counts_as_running(
-    told: str, fake_hosts: FakeHosts, state: Path
-) -> None:
-    start(fake_hosts, state, state=told, saved=80_000_000)
-
-    host, _, server = show_running(state)
-
-    assert "  1 server  " in host
-    assert server.endswith("  starting")
-    assert "saves" not in server
-
-
-def test_programs_get_the_state_of_each_server(
+def test_a_launch_without_a_server_is_ended_only_when_its_host_is_gone(
     fake_hosts: FakeHosts, state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fake_host = start(
-        fake_hosts, state, state="resting", since=1000.5, saved=80_000_000, starts=2, calls=3
-    )
-
-    assert ps.run(PsRequest(is_json=True), os.environ, limit_to_subtree()) == 0
-
-    (host,) = json.loads(capsys.readouterr().out)["hosts"]
-    (server,) = host["sessions"][0]["servers"]
-    assert (host["not_running"], host["saved"]) == (1, 80_000_000)
-    assert server["pid"] == server["launcher"] == fake_host.server
-    assert server["pids"] == [fake_host.server]
-    assert server["memory"]["bytes"] > 0
-    launch = server["launch"]
-    assert (launch["server"], launch["state"], launch["calls"]) == (0, "unbound", 3)
-    assert (launch["server_state"], launch["since"]) == ("resting", 1000.5)
-    assert (launch["saved"], launch["starts"]) == (80_000_000, 2)
-
-
-@pytest.mark.parametrize("absent", ["not started", "resting"])
-def test_a_living_launch_without_a_server_is_not_ended(
-    absent: str, fake_hosts: FakeHosts, state: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fake_host = start(fake_hosts, state, state=absent)
+    started = []
+    for absent in ("not started", "resting"):
+        fake_host = fake_hosts.start("codex", command=STAYS)
+        note(state, fake_host, state=absent)
+        started.append(fake_host)
 
     assert end_orphans() == 0
-
-    assert linux.is_running(fake_host.server)
+    assert all(linux.is_running(one.server) for one in started)
     assert "Nothing to reap" in capsys.readouterr().out
-    assert len(list((state / "leases").iterdir())) == 1
-
-
-@pytest.mark.parametrize("absent", ["not started", "resting"])
-def test_a_launch_without_a_server_whose_host_is_gone_is_ended(
-    absent: str, fake_hosts: FakeHosts, state: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fake_host = start(fake_hosts, state, state=absent)
-    fake_host.kill_host()
-
+    assert len(list((state / "leases").iterdir())) == 2
+    for one in started:
+        one.kill_host()
     assert end_orphans() == 0
 
-    wait_until_gone(fake_host.server)
-    assert f"its host, process {fake_host.pid}, is gone" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    for one in started:
+        wait_until_gone(one.server)
+        assert f"its host, process {one.pid}, is gone" in shown
     assert list((state / "leases").iterdir()) == []
 
 
 def test_a_launch_without_a_server_that_was_killed_is_not_listed(
     fake_hosts: FakeHosts, state: Path
 ) -> None:
-    fake_host = start(fake_hosts, state, state="resting")
+    fake_host = fake_hosts.start("codex", command=STAYS)
+    note(state, fake_host, state="resting")
     os.kill(fake_host.server, signal.SIGKILL)
     fake_host.kill_host()
     deadline = time.monotonic() + LIMIT

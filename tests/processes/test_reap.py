@@ -60,54 +60,46 @@ def is_there(pid: int) -> bool:
     return linux.look(pid) is not None
 
 
-@pytest.mark.parametrize("wire", [[], ["--socket"]], ids=["pipe", "socket"])
-def test_a_server_whose_host_was_killed_is_ended_with_all_below_it(
-    wire: list[str], fake_hosts: FakeHosts, capsys: pytest.CaptureFixture[str]
+# Leaves a file when it is asked to end.
+FINISHES = (
+    "import os, signal, sys\n"
+    "def finish(*_): open(sys.argv[2], 'w').close(); os._exit(0)\n"
+    "signal.signal(15, finish); signal.alarm(120); os.write(1, b'ready\\n')\n"
+    "while True: signal.pause()"
+)
+
+# Answers by a child in a session of its own.
+BEARS = (
+    "import os, signal\n"
+    "def bear(*_):\n"
+    "    if os.fork() == 0: os.setsid()\n"
+    "signal.signal(15, bear); signal.alarm(120); os.write(1, b'ready\\n')\n"
+    "while True: signal.pause()"
+)
+
+
+def test_servers_whose_hosts_were_killed_are_ended_with_all_below_them(
+    fake_hosts: FakeHosts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fake_host = fake_hosts.start("codex", *wire, command=STUBBORN).kill_host()
-    below = linux.list_descendants(fake_host.server)
+    by_pipe = fake_hosts.start("codex", command=STUBBORN).kill_host()
+    by_socket = fake_hosts.start("codex", "--socket", command=STUBBORN).kill_host()
+    finishes = [*serve(FINISHES), str(tmp_path / "finished")]
+    fake_hosts.start("codex", command=finishes).kill_host()
+    bears = fake_hosts.start("codex", command=serve(BEARS)).kill_host()
+    stubborn = (by_pipe.server, by_socket.server)
+    below = [pid for server in stubborn for pid in linux.list_descendants(server)]
+    assert len(below) == 2
 
     assert reap() == 0
 
-    assert len(below) == 1
-    for pid in (fake_host.server, *below):
+    for pid in (*stubborn, *below, *linux.list_descendants(bears.launch.pid)):
         wait_until_gone(pid)
-    shown = forget_seconds(" ".join(capsys.readouterr().out.split()))
-    assert f"mcp-docs (process {fake_host.server}), 0s old" in shown
-    assert "adopted it, and the other ends of its stdin and stdout are closed" in shown
-    assert shown.endswith(f"Ended mcp-docs (process {fake_host.server})")
-
-
-def test_a_server_is_asked_to_finish_first(fake_hosts: FakeHosts, tmp_path: Path) -> None:
-    code = (
-        "import os, signal, sys\n"
-        "def finish(*_): open(sys.argv[2], 'w').close(); os._exit(0)\n"
-        "signal.signal(15, finish); signal.alarm(120); os.write(1, b'ready\\n')\n"
-        "while True: signal.pause()"
-    )
-    command = [*serve(code), str(tmp_path / "finished")]
-    fake_host = fake_hosts.start("codex", command=command).kill_host()
-
-    assert reap() == 0
-
-    wait_until_gone(fake_host.server)
     assert (tmp_path / "finished").exists()
-
-
-def test_a_child_that_is_born_while_the_tree_ends_is_ended_too(fake_hosts: FakeHosts) -> None:
-    code = (
-        "import os, signal\n"
-        "def bear(*_):\n"
-        "    if os.fork() == 0: os.setsid()\n"
-        "signal.signal(15, bear); signal.alarm(120); os.write(1, b'ready\\n')\n"
-        "while True: signal.pause()"
-    )
-    fake_host = fake_hosts.start("codex", command=serve(code)).kill_host()
-
-    assert reap() == 0
-
-    for pid in linux.list_descendants(fake_host.launch.pid):
-        wait_until_gone(pid)
+    shown = forget_seconds(" ".join(capsys.readouterr().out.split()))
+    for pid in stubborn:
+        assert f"mcp-docs (process {pid}), 0s old" in shown
+        assert f"Ended mcp-docs (process {pid})" in shown
+    assert shown.count("adopted it, and the other ends of its stdin and stdout are closed") == 4
 
 
 def test_where_all_is_well_nothing_is_done(
@@ -124,77 +116,63 @@ def test_where_all_is_well_nothing_is_done(
     )
 
 
-def test_a_child_of_a_living_parent_is_not_ended(runner: LaunchRunner) -> None:
+# Turns a descriptor away from the host, and says itself that it is ready.
+TURNS_AWAY = (
+    "import os, sys\n"
+    "told = os.dup(1)\n"
+    "os.dup2(os.open(os.devnull, os.O_RDWR), int(sys.argv[1]))\n"
+    "if sys.argv[1] != '0': os.write(told, b'ready\\n')\n"
+    "os.execv(sys.argv[2], sys.argv[2:])"
+)
+
+
+def test_whatever_is_not_proven_to_be_an_orphan_is_spared(
+    fake_hosts: FakeHosts,
+    runner: LaunchRunner,
+    state: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     child = runner.start(SERVER)
     child.read_line()
     child.close()
     assert child.process.stdout
     child.process.stdout.close()
-
-    assert reap() == 0
-
-    assert child.process.poll() is None
-
-
-@pytest.mark.parametrize("fd", ["0", "1"], ids=["stdin", "stdout"])
-def test_a_server_with_an_end_that_is_unknown_is_not_ended(fd: str, fake_hosts: FakeHosts) -> None:
-    code = (
-        "import os, sys\n"
-        "told = os.dup(1)\n"
-        f"os.dup2(os.open(os.devnull, os.O_RDWR), {fd})\n"
-        # The server says so itself, where its stdout is still the host's.
-        f"if {fd}: os.write(told, b'ready\\n')\n"
-        "os.execv(sys.argv[1], sys.argv[1:])"
-    )
-    fake_host = fake_hosts.start("codex", command=[*python(code), *SERVER]).kill_host()
-
-    assert reap() == 0
-
-    assert is_there(fake_host.server)
-
-
-def test_a_program_that_is_in_no_hosts_file_is_not_ended(fake_hosts: FakeHosts) -> None:
-    fake_host = fake_hosts.start("codex", command=STAYS).kill_host()
-
-    assert reap() == 0
-
-    assert is_there(fake_host.server)
-
-
-def test_a_command_that_may_be_of_another_project_ends_nothing(fake_hosts: FakeHosts) -> None:
-    """`python main.py` is another program in every directory."""
-    fake_host = fake_hosts.start("codex", command=STAYS).kill_host()
+    left = {
+        f"descriptor {fd} leads elsewhere": [*python(TURNS_AWAY), fd, *SERVER] for fd in ("0", "1")
+    }
+    left["in no host's file"] = python(f"{STAYS[-1]} # of nobody")
+    left["another program in every directory, as `python main.py` is"] = STAYS
+    left["its lease can be written by others"] = python(f"{STAYS[-1]} # of a lease")
+    spared = {
+        why: fake_hosts.start("codex", command=command).kill_host().server
+        for why, command in left.items()
+    }
     configure(STAYS)
+    # Containers have any program for their first process.
+    unknown = fake_hosts.start("claude", command=SERVER, init="process_api").kill_host()
+    spared |= {"its parent lives": child.pid, "below an unknown init": unknown.server}
+    leased = spared["its lease can be written by others"]
+    path = write_lease(state, processes={"server": leased, "host": unknown.pid})
+    path.chmod(0o666)
+    orphan = fake_hosts.start("codex", command=SERVER).kill_host()
 
-    assert reap() == 0
-
-    assert is_there(fake_host.server)
-
-
-def test_an_orphan_that_an_unknown_program_may_have_started_is_not_ended(
-    fake_hosts: FakeHosts,
-) -> None:
-    """Containers have any program for their first process."""
-    fake_host = fake_hosts.start("claude", command=SERVER, init="process_api").kill_host()
-
-    assert reap() == 0
-
-    assert is_there(fake_host.server)
-
-
-def test_a_server_that_has_just_started_is_not_ended(
-    fake_hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
-    monkeypatch.setattr(process_snapshot, "SETTLED", 3600.0)
-
-    assert reap() == 0
-
-    assert is_there(fake_host.server)
+    with monkeypatch.context() as context:
+        context.setattr(process_snapshot, "SETTLED", 3600.0)
+        assert reap() == 0
+        assert is_there(orphan.server), "it has just started"
     assert "Nothing to reap" in capsys.readouterr().out
+    assert reap() == 0
+
+    wait_until_gone(orphan.server)
+    assert [why for why, pid in spared.items() if not is_there(pid)] == []
+    assert str(leased) not in capsys.readouterr().out
+    path.chmod(0o600)
+    assert reap() == 0
+    wait_until_gone(leased)
 
 
-def test_a_launch_that_has_just_started_is_not_ended(
+def test_a_launch_that_has_just_started_is_spared(
     fake_hosts: FakeHosts, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_host = fake_hosts.start("codex", command=STAYS)
@@ -229,14 +207,28 @@ def take_ownerless() -> list[Server]:
 TOP = os.getpid()
 
 
-def test_nothing_is_ended_unasked(fake_hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_ended_before_the_user_agrees(
+    fake_hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
     monkeypatch.setattr(sys, "stdin", io.StringIO())
-
     with pytest.raises(UsageError):
         reap(is_sure=False)
 
-    assert is_there(fake_host.server)
+    def answer(text: str) -> str:
+        typed = io.StringIO(text)
+        monkeypatch.setattr(typed, "isatty", lambda: True)
+        monkeypatch.setattr(sys, "stdin", typed)
+        assert reap(is_sure=False) == 0
+        return capsys.readouterr().out
+
+    for refusal in ("n\n", "\n"):
+        shown = answer(refusal)
+        assert "End 1 server and all child processes? [y/N]" in shown
+        assert "Nothing was ended." in shown
+        assert is_there(fake_host.server)
+    assert "Nothing was ended." not in answer("y\n")
+    wait_until_gone(fake_host.server)
 
 
 def test_what_was_ended_is_printed_for_programs(
@@ -261,30 +253,6 @@ def test_what_was_ended_is_printed_for_programs(
         assert "the other ends of its stdin and stdout are closed" in server["why"]
 
 
-@pytest.mark.parametrize(("answer", "stays"), [("n\n", True), ("\n", True), ("y\n", False)])
-def test_the_user_decides(
-    answer: str,
-    stays: bool,
-    fake_hosts: FakeHosts,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
-    typed = io.StringIO(answer)
-    monkeypatch.setattr(typed, "isatty", lambda: True)
-    monkeypatch.setattr(sys, "stdin", typed)
-
-    assert reap(is_sure=False) == 0
-
-    shown = capsys.readouterr().out
-    assert "End 1 server and all child processes? [y/N]" in shown
-    assert ("Nothing was ended." in shown) is stays
-    if stays:
-        assert is_there(fake_host.server)
-    else:
-        wait_until_gone(fake_host.server)
-
-
 def test_a_process_that_could_not_be_ended_is_reported(
     fake_hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -302,41 +270,33 @@ def test_a_process_that_could_not_be_ended_is_reported(
     assert told in capsys.readouterr().err
 
 
-def test_a_server_that_has_an_owner_by_now_is_not_ended(fake_hosts: FakeHosts, state: Path) -> None:
-    fake_host = fake_hosts.start("codex", command=STAYS)
-    write_lease(state, processes={"launcher": fake_host.server, "host": fake_host.pid})
-    fake_host.kill_host()
-    (server,) = take(state).ownerless
-    write_lease(state, processes={"launcher": fake_host.server, "host": os.getpid()})
-
-    with pytest.raises(LaunchError) as left:
-        end_server.reap(open_survey(os.environ, limit_to_subtree()), server)
-
-    assert left.value.problem == (
-        f"docs (process {fake_host.server}) is no longer provably orphaned, and was not ended"
-    )
-    assert is_there(fake_host.server)
-
-
-def test_a_server_that_ended_by_itself_is_no_failure(fake_hosts: FakeHosts, state: Path) -> None:
-    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
-    (server,) = take(state).ownerless
-    fake_host.end()
-    wait_until_gone(fake_host.server)
-
-    end_server.reap(open_survey(os.environ, limit_to_subtree()), server)
-
-
-def test_another_process_with_the_same_pid_is_never_signalled(
+def test_what_has_changed_since_it_was_found_is_not_ended(
     fake_hosts: FakeHosts, state: Path
 ) -> None:
-    fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
-    (server,) = take(state).ownerless
-    earlier = ProcessIdentity(fake_host.server, "ticks:1")
-    object.__setattr__(server, "roots", (earlier,))
+    """It has an owner by now, another process has its pid, or it has ended by itself."""
+    owned = fake_hosts.start("codex", command=STAYS)
+    other = fake_hosts.start("codex", command=SERVER)
+    write_lease(state, processes={"launcher": owned.server, "host": owned.pid})
+    for one in (owned, other):
+        one.kill_host()
+    found = {server.pid: server for server in take(state).ownerless}
 
-    assert end_server.end(limit_to_subtree(), server) == []
-    assert is_there(fake_host.server)
+    write_lease(state, processes={"launcher": owned.server, "host": os.getpid()})
+    with pytest.raises(LaunchError) as left:
+        end_server.reap(open_survey(os.environ, limit_to_subtree()), found[owned.server])
+    assert left.value.problem == (
+        f"docs (process {owned.server}) is no longer provably orphaned, and was not ended"
+    )
+    roots = found[other.server].roots
+    object.__setattr__(found[other.server], "roots", (ProcessIdentity(other.server, "ticks:1"),))
+    assert end_server.end(limit_to_subtree(), found[other.server]) == []
+    assert is_there(owned.server)
+    assert is_there(other.server)
+
+    object.__setattr__(found[other.server], "roots", roots)
+    other.end()
+    wait_until_gone(other.server)
+    end_server.reap(open_survey(os.environ, limit_to_subtree()), found[other.server])
 
 
 def test_a_launch_that_hangs_without_its_host_is_ended(
@@ -361,19 +321,3 @@ def test_a_launch_that_hangs_without_its_host_is_ended(
         wait_until_gone(pid)
     assert f"its host, process {fake_host.pid}, is gone" in capsys.readouterr().out
     assert list((state / "leases").iterdir()) == []
-
-
-def test_a_lease_that_another_user_can_write_ends_nothing(
-    fake_hosts: FakeHosts, state: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fake_host = fake_hosts.start("codex", command=STAYS).kill_host()
-    path = write_lease(state, processes={"server": fake_host.server, "host": fake_host.pid})
-    path.chmod(0o666)
-
-    assert reap() == 0
-
-    assert is_there(fake_host.server)
-    assert str(fake_host.server) not in capsys.readouterr().out
-    path.chmod(0o600)
-    assert reap() == 0
-    wait_until_gone(fake_host.server)

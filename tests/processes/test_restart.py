@@ -60,6 +60,10 @@ def wait_until(is_right: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+def read_log() -> bytes:
+    return b"".join(path.read_bytes() for path in (find_state() / "logs").glob("*.log"))
+
+
 def greet_by_discovery(launch: Launch) -> None:
     meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
     launch.send(request("server/discover", 0, _meta=meta))
@@ -86,16 +90,23 @@ def test_the_calls_before_and_after_a_restart_reach_different_servers_on_one_con
     assert launch.finish()[0] == 0
 
 
-def test_the_new_server_gets_the_settings_of_the_host(launch: Launch) -> None:
+def test_the_new_server_gets_the_settings_of_the_host_however_often_it_is_replaced(
+    launch: Launch,
+) -> None:
     launch.initialize(roots={})
     launch.ask("logging/setLevel", level="warning")
     launch.ask("resources/subscribe", uri="file:///a")
+    pids = [launch.call("look")["pid"]]
 
-    assert restart("docs").returncode == 0
+    for _ in range(5):  # more than the deaths after which a server is given up
+        done = restart("docs")
+        assert done.returncode == 0
+        assert f"restarted, pid {pids[-1]} -> " in done.stdout
+        pids.append(launch.call("look")["pid"])
 
+    assert len(set(pids)) == 6
     heard = launch.call("look")["heard"]
-    methods = [one["method"] for one in heard if "method" in one]
-    assert methods[:4] == [
+    assert [one["method"] for one in heard if "method" in one][:4] == [
         "initialize",
         "notifications/initialized",
         "logging/setLevel",
@@ -104,7 +115,7 @@ def test_the_new_server_gets_the_settings_of_the_host(launch: Launch) -> None:
     assert heard[0]["params"]["capabilities"] == {"roots": {}}
 
 
-def test_a_call_in_flight_is_answered_by_the_server_that_got_it(
+def test_a_call_in_flight_is_answered_by_its_server_and_two_restarts_at_once_are_one(
     launch: Launch, runner: LaunchRunner, tmp_path: Path
 ) -> None:
     launch.initialize()
@@ -112,7 +123,8 @@ def test_a_call_in_flight_is_answered_by_the_server_that_got_it(
     done = tmp_path / "done"
     launch.send(call("wait", 7, path=str(done)))
     assert launch.answer()["method"] == "notifications/message"
-    command = runner.start([*RESTART, "docs"])
+    commands = [runner.start([*RESTART, "docs"]) for _ in range(2)]
+    os.kill(read_lease()["processes"]["launcher"]["pid"], signal.SIGUSR1)
     launch.send(call("look", 8))  # it waits, for the old server or for the new one
     wait_until(lambda: b"is replaced" in read_log())
     done.touch()
@@ -120,39 +132,10 @@ def test_a_call_in_flight_is_answered_by_the_server_that_got_it(
     answers = {answer["id"]: answer["result"] for answer in (launch.answer(), launch.answer())}
 
     assert answers[7]["waited"] == str(done)
-    assert command.wait() == 0
-    assert launch.call("look", 9)["pid"] != before
-
-
-def read_log() -> bytes:
-    return b"".join(path.read_bytes() for path in (find_state() / "logs").glob("*.log"))
-
-
-def test_two_restarts_at_once_are_one(launch: Launch, runner: LaunchRunner, tmp_path: Path) -> None:
-    launch.initialize()
-    launch.send(call("wait", 7, path=str(tmp_path / "done")))
-    launch.answer()
-    commands = [runner.start([*RESTART, "docs"]) for _ in range(2)]
-    sent = {"processes": read_lease()["processes"]}
-    os.kill(sent["processes"]["launcher"]["pid"], signal.SIGUSR1)
-    wait_until(lambda: b"is replaced" in read_log())
-    (tmp_path / "done").touch()
-
-    codes = [command.wait() for command in commands]
-
-    assert codes == [0, 0]
-    assert launch.answer()["id"] == 7
-    assert launch.call("look")["calls"] == 1
-
-
-def test_restarts_on_request_are_no_deaths(launch: Launch) -> None:
-    launch.initialize()
-    pids = {launch.call("look")["pid"]}
-    for _ in range(5):
-        assert restart("docs").returncode == 0
-        pids.add(launch.call("look")["pid"])
-
-    assert len(pids) == 6
+    assert [command.wait() for command in commands] == [0, 0]
+    after = launch.call("look", 9)
+    assert after["pid"] != before
+    assert after["calls"] == 1 + (answers[8]["pid"] == after["pid"])
 
 
 def test_a_server_that_does_not_come_back_is_tried_again_by_the_next_restart(
@@ -221,58 +204,44 @@ def test_a_server_that_does_not_run_needs_no_restart(absent: Launch) -> None:
 
     assert done.returncode == 0
     assert "not running: the next call starts a fresh one" in done.stdout
-    assert absent.call("look")["calls"] == 1
+
+    launch = read_lease()["launch"]
+    absent.process.send_signal(signal.SIGTERM)
+    absent.wait()
+    shown = run_command("logs", "-v", "--json", "--session", launch).stdout.splitlines()
+    texts = [json.loads(line)["text"] for line in shown]
+    assert "signal 15: no server runs" in texts
+    assert not any("passed on" in text for text in texts)
+    assert texts[-1].startswith("ended: SIGTERM was received; no server was started; 0 calls in ")
 
 
 def test_only_the_servers_that_were_asked_for_are_restarted(runner: LaunchRunner) -> None:
-    launches = {}
-    for name in ("docs", "files"):
-        launches[name] = runner.launch("--server", name, "--", *SCRIPTED_SERVER)
-        launches[name].initialize()
+    environ = {**os.environ, "AGENT_SESSION_ID": "session-of-goose"}
+    docs, files = ([*RUN, "--server", name, "--", *SCRIPTED_SERVER] for name in ("docs", "files"))
+    launches = {
+        "docs": runner.launch_below_host("goose", command=docs, env=environ),
+        "files": runner.start(files),
+    }
+    for launch in launches.values():
+        launch.initialize()
     pids = {name: one.call("look")["pid"] for name, one in launches.items()}
 
     unknown = restart("dosc")
     assert unknown.returncode == 2
     assert "no server called dosc runs" in unknown.stderr
     assert "did you mean docs?" in unknown.stderr
-    assert restart().returncode == restart("--all", "docs").returncode == 2
-    assert restart("docs").returncode == 0
-    assert launches["docs"].call("look", 2)["pid"] != pids["docs"]
+    for words in ([], ["--all", "docs"], ["docs", "--host", "codex"], ["docs", "--session", "no"]):
+        assert restart(*words).returncode == 2
+    done = restart("docs", "--host", "goose", "--session", "of-goose", "--json")
+    [told] = json.loads(done.stdout)["servers"]
+    assert (told["host"], told["session"]) == ("goose", "session-of-goose")
+    assert told["before"] == pids["docs"]
+    assert launches["docs"].call("look", 2)["pid"] == told["after"] != pids["docs"]
     assert launches["files"].call("look", 2)["pid"] == pids["files"]
 
     everything = json.loads(restart("--all", "--json").stdout)
     assert sorted(one["server"] for one in everything["servers"]) == ["docs", "files"]
     assert launches["files"].call("look", 3)["pid"] != pids["files"]
-
-
-def test_restarts_can_be_narrowed_to_a_host_and_a_session(runner: LaunchRunner) -> None:
-    environ = {**os.environ, "AGENT_SESSION_ID": "session-of-goose"}
-    command = [*RUN, "--server", "docs", "--", *SCRIPTED_SERVER]
-    hosted = runner.launch_below_host("goose", command=command, env=environ)
-    hosted.initialize()
-    pid = hosted.call("look")["pid"]
-
-    assert restart("docs", "--host", "codex").returncode == 2
-    assert restart("docs", "--session", "no-such").returncode == 2
-    done = restart("docs", "--host", "goose", "--session", "of-goose", "--json")
-
-    [told] = json.loads(done.stdout)["servers"]
-    assert (told["host"], told["session"]) == ("goose", "session-of-goose")
-    assert told["before"] == pid
-    assert hosted.call("look")["pid"] == told["after"]
-
-
-def test_a_launch_that_is_ended_by_a_signal_without_a_server_says_so(absent: Launch) -> None:
-    launch = read_lease()["launch"]
-
-    absent.process.send_signal(signal.SIGTERM)
-    absent.wait()
-
-    shown = run_command("logs", "-v", "--json", "--session", launch).stdout.splitlines()
-    texts = [json.loads(line)["text"] for line in shown]
-    assert "signal 15: no server runs" in texts
-    assert not any("passed on" in text for text in texts)
-    assert texts[-1].startswith("ended: SIGTERM was received; no server was started; 0 calls in ")
 
 
 def test_the_log_tells_the_whole_life_of_a_server(launch: Launch) -> None:
@@ -293,21 +262,15 @@ def test_the_log_tells_the_whole_life_of_a_server(launch: Launch) -> None:
     assert lines[-1]["text"].startswith(why)
 
 
-def test_a_launch_whose_launcher_was_killed_has_an_end_in_its_log(launch: Launch) -> None:
+def test_a_killed_launcher_has_an_end_in_its_log_and_is_not_waited_for(launch: Launch) -> None:
     launch.initialize()
     launch.call("look")
     read_lease(lambda one: "server" in one["processes"])
-    launch.process.kill()
-    launch.wait()
-
-    wait_until(lambda: b" x ended: mcp-launch itself was killed; the server " in read_log())
-
-
-def test_a_killed_launcher_that_its_host_has_not_noticed_is_not_waited_for(launch: Launch) -> None:
     table = open_table()
     launcher: Any = leases.describe_processes(table, launcher=launch.process.pid)["launcher"]
     launch.process.kill()
-    os.waitid(os.P_PID, launch.process.pid, os.WEXITED | os.WNOWAIT)  # it stays a zombie
+    # It stays a zombie: its host has not noticed yet.
+    os.waitid(os.P_PID, launch.process.pid, os.WEXITED | os.WNOWAIT)
     asked = restart_server.AskedLauncher(
         "/no/lease.json", "it", {"server": 7}, {"server": 0}, time.time(), launcher
     )
@@ -315,3 +278,4 @@ def test_a_killed_launcher_that_its_host_has_not_noticed_is_not_waited_for(launc
     done = restart_server.wait(table, asked)
 
     assert done["server"].problem == "its launch has ended (mcp-launch logs)"
+    wait_until(lambda: b" x ended: mcp-launch itself was killed; the server " in read_log())

@@ -37,21 +37,10 @@ def read_words(file: Path) -> list[str]:
     return words[1:]
 
 
-def test_a_wrapped_server_gets_what_its_profile_says(
+def test_a_wrapped_server_gets_its_profile_and_the_options_that_wrap_writes(
     own_home: Path, user_file: Path, runner: LaunchRunner
 ) -> None:
-    file = own_home / ".claude.json"
-    entry = {"command": ENVIRONMENT_SERVER[0], "args": ENVIRONMENT_SERVER[1:]}
-    write(file, json.dumps({"mcpServers": {"it": entry}}))
     write(user_file, "[servers.it]\ncommand = 'not this'\nenv = { A = 'profile' }\n")
-
-    assert run_command("wrap", "--host", "claude", "--yes").returncode == 0
-
-    assert read_words(file) == ["--server", "it", *ENVIRONMENT_SERVER]
-    assert runner.launch(*read_words(file)).ask("look")["env"]["A"] == "profile"
-
-
-def test_options_are_written_by_wrap(own_home: Path, runner: LaunchRunner) -> None:
     file = own_home / ".claude.json"
     text = json.dumps(
         {"mcpServers": {"it": {"command": ENVIRONMENT_SERVER[0], "args": ENVIRONMENT_SERVER[1:]}}}
@@ -66,7 +55,9 @@ def test_options_are_written_by_wrap(own_home: Path, runner: LaunchRunner) -> No
     assert read_words(file) == ["--server", "it", "--pass-env", "safe", *ENVIRONMENT_SERVER]
     words = [*RUN, "--trace", *read_words(file)]
     launch = runner.launch_below_host("claude", command=words, env=environ)
-    assert "ANTHROPIC_API_KEY" not in launch.ask("look")["env"]
+    seen = launch.ask("look")["env"]
+    assert "ANTHROPIC_API_KEY" not in seen
+    assert seen["A"] == "profile"
     *_, said = launch.finish()
     assert b"withholds ANTHROPIC_API_KEY: Claude Code has it itself (--pass-env safe)\n" in said
     assert run_command("unwrap", "--host", "claude", "--yes").returncode == 0
@@ -94,7 +85,6 @@ def start_entry(file: Path, runner: LaunchRunner, **more: str) -> Launch:
 
 FOR_PYTHON = {
     "PYTHONHOME": "/nowhere",
-    "PYTHONPATH": "/nowhere",
     "PYTHONINSPECT": "1",
     "PYTHONPLATLIBDIR": "nowhere",
     "PYTHONEXECUTABLE": "/nowhere/python",
@@ -110,9 +100,11 @@ FOR_PYTHON = {
 
 
 def test_variables_for_the_servers_python_reach_only_the_server(
-    own_home: Path, runner: LaunchRunner
+    own_home: Path, tmp_path: Path, runner: LaunchRunner
 ) -> None:
-    file = write_entry(own_home, SERVER, **FOR_PYTHON)
+    for name in ("select.py", "mcp_launch.py"):  # named like modules that we import
+        write(tmp_path / name, "raise SystemExit(7)\n")
+    file = write_entry(own_home, SERVER, **FOR_PYTHON, PYTHONPATH=str(tmp_path))
     assert run_command("wrap", "--yes").returncode == 0
 
     launch = start_entry(file, runner)
@@ -120,6 +112,7 @@ def test_variables_for_the_servers_python_reach_only_the_server(
     code, _, said = launch.finish()
 
     assert FOR_PYTHON.items() <= environ.items()
+    assert environ["PYTHONPATH"] == str(tmp_path)
     assert "MCP_LAUNCH_ID" in environ
     assert (code, said) == (0, b"")
 
@@ -141,17 +134,6 @@ def test_a_variable_that_python_removes_reaches_a_server_that_is_not_python(
     assert launch.wait() == 7
 
 
-def test_a_module_that_is_named_like_one_of_ours_reaches_only_the_server(
-    own_home: Path, tmp_path: Path, runner: LaunchRunner
-) -> None:
-    write(tmp_path / "select.py", "raise SystemExit(7)\n")
-    write(tmp_path / "mcp_launch.py", "raise SystemExit(7)\n")
-    file = write_entry(own_home, SERVER, PYTHONPATH=str(tmp_path))
-    assert run_command("wrap", "--yes").returncode == 0
-
-    assert start_entry(file, runner).ask("look")["env"]["PYTHONPATH"] == str(tmp_path)
-
-
 @pytest.mark.skipif(not os.path.exists("/bin/bash"), reason="the shell here drops such variables")
 def test_a_variable_whose_name_no_shell_knows_reaches_the_server(
     own_home: Path, runner: LaunchRunner
@@ -163,19 +145,6 @@ def test_a_variable_whose_name_no_shell_knows_reaches_the_server(
     environ = start_entry(file, runner).ask("look")["env"]
 
     assert {name: environ.get(name) for name in odd} == odd
-
-
-def test_the_process_that_the_host_starts_is_the_launcher(
-    own_home: Path, tmp_path: Path, runner: LaunchRunner
-) -> None:
-    file = write_entry(own_home, SERVER)
-    assert run_command("wrap", "--yes").returncode == 0
-
-    launch = start_entry(file, runner)
-    launch.ask("look")
-    lease = wait_for_lease(tmp_path / "state", lambda one: "launcher" in one["processes"])
-
-    assert lease["processes"]["launcher"]["pid"] == launch.pid
 
 
 @pytest.fixture
@@ -257,20 +226,6 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize("own", OWN.values(), ids=list(OWN))
-def test_a_server_gets_its_own_words_while_mcp_launch_is_gone(
-    own: list[str], own_home: Path, installed: Path, tmp_path: Path, runner: LaunchRunner
-) -> None:
-    write_entry(own_home, SERVER)
-    run_installed(installed, "wrap", "--yes")
-    installed.rename(tmp_path / "moved")
-    theirs = ["--server", "--", "", "a'b", "*"]
-
-    launch = runner.start([str(tmp_path / "state" / "mcp-launch"), "run", *own, *SERVER, *theirs])
-
-    assert launch.ask("look")["argv"] == theirs
-
-
 REFUSED = {
     "its command is in a profile": ["run", "--server", "docs"],
     "it must not run without": ["run", "--server", "docs", "--strict", "true"],
@@ -279,20 +234,25 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("words", REFUSED.values(), ids=list(REFUSED))
-def test_what_cannot_run_without_mcp_launch_says_so(
-    words: list[str], own_home: Path, installed: Path, tmp_path: Path, runner: LaunchRunner
+def test_what_can_run_without_mcp_launch_gets_its_own_words_and_the_rest_says_so(
+    own_home: Path, installed: Path, tmp_path: Path, runner: LaunchRunner
 ) -> None:
     write_entry(own_home, SERVER)
     run_installed(installed, "wrap", "--yes")
     installed.rename(tmp_path / "moved")
+    theirs = ["--server", "--", "", "a'b", "*"]
 
-    code, out, said = runner.start([str(tmp_path / "state" / "mcp-launch"), *words]).finish()
+    script = str(tmp_path / "state" / "mcp-launch")
 
-    assert (code, out) == (125, b"")
-    assert said.startswith(b"[mcp-launch] the mcp-launch of ")
-    assert said.endswith(b"; fix: install mcp-launch again, then run: mcp-launch wrap\n")
-    assert said.count(b"\n") == 1
+    for kind, own in OWN.items():
+        launch = runner.start([script, "run", *own, *SERVER, *theirs])
+        assert launch.ask("look")["argv"] == theirs, kind
+    for kind, words in REFUSED.items():
+        code, out, said = runner.start([script, *words]).finish()
+        assert (code, out) == (125, b""), kind
+        assert said.startswith(b"[mcp-launch] the mcp-launch of ")
+        assert said.endswith(b"; fix: install mcp-launch again, then run: mcp-launch wrap\n")
+        assert said.count(b"\n") == 1
 
 
 def test_the_script_stays_until_no_launch_needs_it(
@@ -303,7 +263,8 @@ def test_the_script_stays_until_no_launch_needs_it(
     assert run_command("wrap", "--yes").returncode == 0
     launch = start_entry(file, runner)
     launch.ask("look")
-    wait_for_lease(tmp_path / "state", lambda one: "launcher" in one["processes"])
+    lease = wait_for_lease(tmp_path / "state", lambda one: "launcher" in one["processes"])
+    assert lease["processes"]["launcher"]["pid"] == launch.pid  # what the host has started
     script = tmp_path / "state" / "mcp-launch"
 
     assert run_command("uninstall", "--yes").returncode == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,7 @@ class Machine:
     ) -> Path:
         """Install the tiny package as npx would; return the directory in its cache."""
         installed = self.home / ".npm" / "_npx" / TINY[spec]
+        shutil.rmtree(installed, ignore_errors=True)
         packages = installed / "node_modules"
         manifest = {
             "name": "@tiny/envdump",

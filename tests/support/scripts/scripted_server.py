@@ -1,27 +1,25 @@
 """A server that remembers its messages, and does what its calls ask for.
 
-    scripted_server.py [--tools VARIABLE] [--pages VARIABLE] [--announces] [--needs VARIABLE]
-                       [--once FILE]
+    scripted_server.py [--needs VARIABLE] [--once FILE]
 
 The tool `look` returns its environment and the messages it got; `die` ends it; `ask` asks the
-host and returns the answer (or answers at once); `withdraw` cancels that request; `wait` answers
-when the file in its arguments exists, with as much text as asked for; `slowly` starts a long
-answer, and finishes it when the file exists; `big` gives a long answer; `half` dies in the
-middle of an answer, `bare` before its newline, `leave` with a child that stays; `deaf` closes
-its stdin and dies when the file exists. Its only tool is named by the variable, and it
-may announce that the list of tools changes.
+host and returns the answer; `wait` answers when the file in its arguments exists, with as much
+text as asked for; `slowly` starts a long answer, and finishes it when the file exists; `big` gives
+a long answer, `exactly` one of a size; `half` dies in the middle of an answer, `bare` before its
+newline, `leave` with a child that stays; `deaf` closes its stdin and dies when the file exists.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HEARD: list[dict[str, Any]] = []
 WAITING: dict[str, object] = {}  # our own requests, and which call waits for the answer
@@ -63,8 +61,16 @@ def answer_slowly(path: str, request_id: object) -> None:
     os.write(1, b'"}}\n')
 
 
+def run_beside(work: Callable[..., None], *arguments: object) -> None:
+    import threading
+
+    threading.Thread(target=work, args=arguments).start()
+
+
 def leave_a_child() -> None:
     """Start a child that ignores SIGTERM, and wait until it does."""
+    import subprocess  # this and threading are slow to import, and most tests need neither
+
     code = "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True)"
     child = subprocess.Popen(
         [sys.executable, "-c", code + "; time.sleep(3600)"],
@@ -76,7 +82,7 @@ def leave_a_child() -> None:
     child.stdout.read(1)
 
 
-def call(request_id: object, params: dict[str, Any]) -> None:  # noqa: C901, PLR0912  # a table
+def call(request_id: object, params: dict[str, Any]) -> None:  # noqa: C901  # a table
     arguments = params.get("arguments", {})
     tool = params["name"]
     CALLS.append(tool)
@@ -89,18 +95,13 @@ def call(request_id: object, params: dict[str, Any]) -> None:  # noqa: C901, PLR
         os._exit(arguments.get("code", 7))
     elif tool == "ask":
         WAITING["1"] = request_id
-        say({"id": 1, "method": arguments.get("method", "sampling/createMessage")})
-        if arguments.get("at_once"):
-            answer(WAITING.pop("1"))
-    elif tool == "withdraw":
-        say({"method": "notifications/cancelled", "params": {"requestId": 1}})
-        answer(request_id)
+        say({"id": 1, "method": "sampling/createMessage"})
     elif tool == "wait":
         say({"method": "notifications/message", "params": {"data": "waiting"}})
         size = arguments.get("size", 0)
-        threading.Thread(target=wait_for, args=[arguments["path"], request_id, size]).start()
+        run_beside(wait_for, arguments["path"], request_id, size)
     elif tool == "slowly":
-        threading.Thread(target=answer_slowly, args=[arguments["path"], request_id]).start()
+        run_beside(answer_slowly, arguments["path"], request_id)
     elif tool == "big":
         answer(request_id, text='x,"y' * arguments["size"])
     elif tool == "exactly":
@@ -123,9 +124,6 @@ def call(request_id: object, params: dict[str, Any]) -> None:  # noqa: C901, PLR
     elif tool == "leave":
         leave_a_child()
         os._exit(5)
-    elif tool == "ask at length":
-        WAITING["7"] = request_id
-        say({"params": {"text": "x" * 100_000}, "id": 7, "method": "sampling/createMessage"})
 
 
 def hear(message: dict[str, Any]) -> None:
@@ -137,18 +135,12 @@ def hear(message: dict[str, Any]) -> None:
     elif method == "tools/call":
         call(request_id, message["params"])
     elif method == "initialize":
-        tools = {"listChanged": True} if "--announces" in sys.argv else {}
         if message.get("params", {}).get("refuse"):
             say({"id": request_id, "error": {"code": 1, "message": "no"}})
         else:
-            answer(request_id, capabilities={"tools": tools}, serverInfo={"name": "memory"})
+            answer(request_id, capabilities={"tools": {}}, serverInfo={"name": "memory"})
     elif method == "tools/list":
-        name = os.environ.get(option("--tools") or "", "look")
-        more = {"nextCursor": "2"} if os.environ.get(option("--pages") or "") == "s-2" else {}
-        answer(request_id, tools=[{"name": name}], **more)
-    elif method == "subscriptions/listen":
-        meta = {"io.modelcontextprotocol/subscriptionId": request_id}
-        say({"method": "notifications/subscriptions/acknowledged", "params": {"_meta": meta}})
+        answer(request_id, tools=[{"name": "look"}])
     elif request_id is not None:
         answer(request_id)
 

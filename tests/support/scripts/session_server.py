@@ -4,21 +4,18 @@ Its tools:
 
     echo            returns its arguments, who serves it, and how many calls came before it
     count           counts the calls of this tool
-    look            returns what else was heard: cancellations, tasks, marked requests
+    look            returns which calls are open, and which were cancelled
     big SIZE        returns a long text
-    hold KEY        stays open until `release` names the key; with `late`, also if cancelled
+    hold KEY        stays open until `release` names the key
     report KEY      sends progress of an open call, with the token of that call
     release KEY     answers an open call, and then itself
     ask METHOD      sends a request to the client, and returns the answer
     send METHOD     sends a notification with the given params
     announce        sends a notification in every open stream of the 2026 era
     finish          ends every open stream of the 2026 era
-    task            returns the id of a new task; `is_flat` as in the 2026 era
     pace PATH       from now on, takes a byte from this FIFO before each call, until it ends
     stay            from now on, ignores SIGTERM and stays when its input ends
     die             ends the process
-
-A request whose `_meta` has a `mark` is remembered by it.
 """
 
 from __future__ import annotations
@@ -36,7 +33,6 @@ CAPABILITIES = {
     "tools": {"listChanged": True},
     "resources": {"subscribe": True},
     "logging": {},
-    "tasks": {"requests": {"tools": {"call": {}}}},
 }
 
 
@@ -50,22 +46,17 @@ class Server:
         self.streams: list[object] = []  # the ids of `subscriptions/listen`
         self.permits: int | None = None
         self.stays = False
-        self.heard: dict[str, list[Any]] = {"cancelled": [], "tasks": [], "marks": []}
+        self.cancelled: list[str] = []
 
     def hear(self, message: dict[str, Any]) -> None:
         method, request_id = message.get("method"), message.get("id")
         params = message.get("params", {})
-        if "mark" in params.get("_meta", {}):
-            self.heard["marks"].append([method, params["_meta"]["mark"]])
         if method is None:
             answer(self.askers.pop(str(request_id)), told=message)
         elif method == "tools/call":
             self.call(request_id, params)
         elif method == "notifications/cancelled":
             self.cancel(params["requestId"])
-        elif method == "tasks/get":
-            self.heard["tasks"].append(params["taskId"])
-            answer(request_id, taskId=params["taskId"], status="working")
         elif method == "subscriptions/listen":
             self.streams.append(request_id)
             notify("notifications/subscriptions/acknowledged", _meta={SUBSCRIPTION: request_id})
@@ -83,10 +74,9 @@ class Server:
 
     def cancel(self, request_id: object) -> None:
         keys = [key for key, one in self.held.items() if one["id"] == request_id]
-        self.heard["cancelled"] += keys or ["no open call"]
+        self.cancelled += keys or ["no open call"]
         for key in keys:
-            if not self.held[key]["late"]:
-                del self.held[key]
+            del self.held[key]
 
     def tool_echo(self, request_id: object, meta: dict[str, Any], **said: Any) -> None:
         answer(
@@ -107,15 +97,13 @@ class Server:
 
     def tool_look(self, request_id: object, _meta: object) -> None:
         held = sorted(self.held)
-        answer(request_id, content=[], held=held, **self.heard)
+        answer(request_id, content=[], held=held, cancelled=self.cancelled)
 
     def tool_big(self, request_id: object, _meta: object, size: int) -> None:
         answer(request_id, content=[], text="x" * size)
 
-    def tool_hold(
-        self, request_id: object, meta: dict[str, Any], key: str, *, late: bool = False
-    ) -> None:
-        self.held[key] = {"id": request_id, "token": meta.get("progressToken"), "late": late}
+    def tool_hold(self, request_id: object, meta: dict[str, Any], key: str) -> None:
+        self.held[key] = {"id": request_id, "token": meta.get("progressToken")}
 
     def tool_report(self, request_id: object, _meta: object, key: str) -> None:
         token = self.held[key]["token"]
@@ -147,13 +135,6 @@ class Server:
             stream = self.streams.pop(0)
             answer(stream, resultType="complete", _meta={SUBSCRIPTION: stream})
         answer(request_id, content=[])
-
-    def tool_task(self, request_id: object, _meta: object, *, is_flat: bool = False) -> None:
-        task = {"taskId": f"task-{self.served}", "status": "working", "ttl": None}
-        if is_flat:
-            answer(request_id, resultType="task", **task)
-        else:
-            answer(request_id, task=task)
 
     def tool_pace(self, request_id: object, _meta: object, path: str) -> None:
         self.permits = os.open(path, os.O_RDONLY)

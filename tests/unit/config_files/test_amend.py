@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from host_files import GOOSE, LAUNCHER, ONE_LIST, SERVERS, TEXTS
+from host_files import GOOSE, LAUNCHER, ONE_LIST, SERVERS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +14,6 @@ from mcp_launch.config_files import planned_changes, run_options
 from mcp_launch.config_files.host_config import ANY_HOST, File, HostConfig
 from mcp_launch.config_files.planned_changes import Wish, look
 from mcp_launch.config_files.wrap import Shape
-from mcp_launch.documents.document import Document
 from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.launch import options
 
@@ -34,25 +33,6 @@ def read_args(text: str) -> list[str]:
 
 
 SAFE = ("--pass-env", "safe")
-
-
-@pytest.mark.parametrize(("kind", "text", "shape"), TEXTS.values(), ids=list(TEXTS))
-def test_options_are_written_into_entries_and_taken_out_again(
-    kind: Kind, text: str, shape: Shape
-) -> None:
-    del shape
-    new = change(kind, text, Wish(LAUNCHER, options=SAFE))
-    old = change(kind, change(kind, text, Wish(LAUNCHER)), Wish(LAUNCHER, options=SAFE))
-
-    for after in (new, old):
-        assert "--pass-env" in after
-        assert Document(kind, after, "file")
-        assert change(kind, after, Wish(LAUNCHER, options=SAFE)) == after
-        other = change(kind, after, Wish(LAUNCHER, options=("--pass-env=all", "--strict")))
-        assert "--strict" in other
-        assert "safe" not in other
-        for wrapped in (after, other):
-            assert change(kind, wrapped, Wish("")) == text
 
 
 OWN: dict[str, tuple[list[str], tuple[str, ...], list[str]]] = {

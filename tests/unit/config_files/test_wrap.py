@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import tomlkit
@@ -13,68 +13,45 @@ from host_files import GOOSE, LAUNCHER, SERVERS, TEXTS, TOML
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_launch.config_files import wrap
-from mcp_launch.config_files.host_config import File, HostConfig, list_entries
+from mcp_launch.config_files.host_config import File, HostConfig
 from mcp_launch.config_files.planned_changes import Wish, look
 from mcp_launch.config_files.wrap import Shape
 from mcp_launch.documents import jsonc
-from mcp_launch.documents.document import Document, Kind
+
+if TYPE_CHECKING:
+    from mcp_launch.config_files.planned_changes import Change
+    from mcp_launch.documents.document import Kind
 
 
-def change(kind: Kind, text: str, shape: Shape, launcher: str) -> str:
-    """Wrap all that is not wrapped, or unwrap all that is."""
-    document = Document(kind, text, "file")
-    edits = []
-    for path in list_entries(document, File("file", "user", kind, SERVERS)):
-        if wrap.is_wrapped(document, path, shape) != bool(launcher):
-            edits += (
-                wrap.wrap(document, path, shape, launcher)
-                if launcher
-                else wrap.unwrap(document, path, shape)
-            )
-    return document.apply(edits)
+SAFE = ("--pass-env", "safe")
+OTHERS = ("--pass-env=all", "--strict")
 
 
-def list_commands(kind: Kind, text: str, shape: Shape) -> list[list[str]]:
-    document = Document(kind, text, "file")
-    paths = list_entries(document, File("file", "user", kind, SERVERS))
-    return [wrap.list_words(document, path, shape) for path in paths]
+def change(kind: Kind, text: str, shape: Shape, *options: str, launcher: str = LAUNCHER) -> Change:
+    """Wrap all, or unwrap all."""
+    host = HostConfig("any", "any", lambda _: [], (shape,))
+    return look(host, File("file", "user", kind, SERVERS), text, Wish(launcher, options=options))
 
 
 def check(kind: Kind, text: str, shape: Shape) -> str:
-    wrapped = change(kind, text, shape, LAUNCHER)
-
-    assert change(kind, wrapped, shape, LAUNCHER) == wrapped
-    assert change(kind, wrapped, shape, "") == text
-    before, after = list_commands(kind, text, shape), list_commands(kind, wrapped, shape)
-    for words, longer in zip(before, after, strict=True):
+    """Wrap a file, wrap it again, and unwrap it."""
+    plain = change(kind, text, shape)
+    again = change(kind, plain.after, shape)
+    assert again.after == plain.after
+    for before, after in zip(plain.entries, again.entries, strict=True):
+        words, longer = before.words, after.words
         assert longer[:2] == [LAUNCHER, "run"]
         assert longer[-len(words) :] == words
         assert ("--" in longer) == any(word == "--" or words[0][:1] == "-" for word in words)
-    return wrapped
+    assert change(kind, plain.after, shape, launcher="").after == text
+    return plain.after
 
 
-@pytest.mark.parametrize(("kind", "text", "shape"), TEXTS.values(), ids=list(TEXTS))
-def test_a_file_is_the_same_after_it_was_wrapped_and_unwrapped(
-    kind: Kind, text: str, shape: Shape
-) -> None:
-    check(kind, text, shape)
-
-
-@pytest.mark.parametrize(("kind", "text", "shape"), TEXTS.values(), ids=list(TEXTS))
-def test_a_wrapped_file_is_what_other_readers_take_it_for(
-    kind: Kind, text: str, shape: Shape
-) -> None:
-    wrapped = change(kind, text, shape, LAUNCHER)
-
-    value: Any
+def read(kind: Kind, text: str) -> Any:
+    """Read a file as others do, where there are others."""
     if kind == "toml":
-        value = tomlkit.parse(wrapped.removeprefix("\ufeff")).unwrap()
-    elif kind == "yaml":
-        value = yaml.safe_load(wrapped)
-    else:
-        value = jsonc.read(wrapped)[0]
-    assert LAUNCHER in json.dumps(value, default=str)
+        return tomlkit.parse(text.removeprefix("\ufeff")).unwrap()
+    return yaml.safe_load(text) if kind == "yaml" else jsonc.read(text)[0]
 
 
 def test_sources_that_codex_refuses_become_options() -> None:
@@ -84,18 +61,6 @@ def test_sources_that_codex_refuses_become_options() -> None:
     own = ["--server", "a", "--env", "CODEX_THREAD_ID=thread"]
     assert entry["args"] == ["run", *own, "x"]
     assert entry["env_vars"] == ["HOME"]
-
-
-def test_an_entry_that_was_wrapped_by_hand_is_unwrapped() -> None:
-    text = '[mcp_servers.a]\ncommand = "mcp-launch"\nargs = ["run", "--cwd", "keep", "x", "-y"]\n'
-
-    assert change("toml", text, Shape(), "") == '[mcp_servers.a]\ncommand = "x"\nargs = ["-y"]\n'
-
-
-def test_an_entry_whose_command_is_in_a_profile_stays() -> None:
-    text = '[mcp_servers.a]\ncommand = "mcp-launch"\nargs = ["run", "--server", "a"]\n'
-
-    assert change("toml", text, Shape(), "") == text
 
 
 STRANGE = {
@@ -159,9 +124,27 @@ def test_keys_between_a_command_and_its_arguments_survive() -> None:
         value = {"mcpServers": {"a": {key: entry[key] for key in keys}}}
         text = json.dumps(value, separators=(",", ":"))
 
-        after = json.loads(change("json", text, Shape(), ""))["mcpServers"]["a"]
+        after = json.loads(change("json", text, Shape(), launcher="").after)["mcpServers"]["a"]
 
         assert after == {"command": "npx", "env": {"K": "v"}, "args": []}
+
+
+@pytest.mark.parametrize(("kind", "text", "shape"), TEXTS.values(), ids=list(TEXTS))
+def test_a_file_is_the_same_after_it_was_wrapped_with_any_options_and_unwrapped(
+    kind: Kind, text: str, shape: Shape
+) -> None:
+    plain = check(kind, text, shape)
+
+    given = change(kind, text, shape, *SAFE).after
+    others = change(kind, given, shape, *OTHERS).after
+    for wrapped in (plain, given):
+        assert change(kind, wrapped, shape, *SAFE).after == given
+    assert "--pass-env" in given
+    assert "--strict" in others
+    assert "safe" not in others
+    for wrapped in (plain, given, others):
+        assert LAUNCHER in json.dumps(read(kind, wrapped), default=str)
+        assert change(kind, wrapped, shape, launcher="").after == text
 
 
 gap = st.sampled_from(["", " ", "\n    ", "\n", " // it's\n", "/* , ] */"])

@@ -73,12 +73,8 @@ def ask(home: Path, **more: Any) -> Caller | None:
 # the rows, the session and the directory of the call
 ROWS: dict[str, tuple[list[dict[str, Any]], tuple[str | None, str | None]]] = {
     "its only running session": ([{"session": "s1"}], ("s1", "/work/b")),
-    "the only one that is running": (
-        [{"session": "s1"}, {"session": "s2", "status": "completed"}],
-        ("s1", "/work/b"),
-    ),
-    "the only one of its process": (
-        [{"session": "s1"}, {"session": "s2", "pid": 71}],
+    "the only one of its process that is running": (
+        [{"session": "s1"}, {"session": "s2", "status": "completed"}, {"session": "s3", "pid": 71}],
         ("s1", "/work/b"),
     ),
     "not one that began before its process": ([{"session": "s1", "age": 3600}], (None, None)),
@@ -119,32 +115,15 @@ def test_cline_is_believed_by(
     assert (caller[0], caller[2]) == expected if caller else expected == (None, None)
 
 
-def test_cline_is_not_believed_if_the_age_of_its_process_is_unknown(tmp_path: Path) -> None:
-    with closing(open_database(tmp_path)) as connection:
-        add(connection, "s1")
-
-        assert ask(tmp_path, age=None) is None
-
-
-def test_cline_without_a_database_is_unknown(tmp_path: Path) -> None:
+def test_a_moved_database_is_found(tmp_path: Path) -> None:
     assert ask(tmp_path) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "inside"),
-    [
-        ("CLINE_DIR", ".cline"),
-        ("CLINE_DATA_DIR", ".cline/data"),
-        ("CLINE_DB_DATA_DIR", ".cline/data/db"),
-    ],
-)
-def test_a_moved_database_is_found(name: str, inside: str, tmp_path: Path) -> None:
     with closing(open_database(tmp_path)) as connection:
         add(connection, "s1")
+        for name, inside in (("DIR", ""), ("DATA_DIR", "data"), ("DB_DATA_DIR", "data/db")):
+            moved = {f"CLINE_{name}": str(tmp_path / ".cline" / inside)}
+            assert ask(tmp_path / "nowhere", **moved) == ("s1", None, "/work/b")
 
-        caller = ask(tmp_path / "nowhere", **{name: str(tmp_path / inside)})
-
-    assert caller == ("s1", None, "/work/b")
+        assert ask(tmp_path, age=None) is None, "it may be of an earlier process"
 
 
 def test_a_session_that_begins_later_is_noticed_at_its_call(tmp_path: Path) -> None:
@@ -224,21 +203,6 @@ def test_a_transaction_that_is_half_written_does_not_count(tmp_path: Path) -> No
         assert list_ids(path) == ["s1"]
 
 
-@pytest.mark.parametrize("data", [b"", b"not a database" * 100])
-def test_what_is_not_a_database_has_no_rows(data: bytes, tmp_path: Path) -> None:
-    (tmp_path / "sessions.db").write_bytes(data)
-
-    assert list_ids(tmp_path / "sessions.db") is None
-
-
-def test_a_database_without_the_table_has_no_rows(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "sessions.db")) as connection:
-        connection.execute("CREATE TABLE others (a)")
-        connection.commit()
-
-    assert list_ids(tmp_path / "sessions.db") is None
-
-
 def make_endless(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(
@@ -248,12 +212,21 @@ def make_endless(path: Path) -> None:
         connection.commit()
 
 
+def make_other(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE others (a)")
+        connection.commit()
+
+
 STRANGE: dict[str, Callable[[Path], object]] = {
     "a named pipe": os.mkfifo,
     "a directory": lambda path: path.mkdir(),
     "a device": lambda path: path.symlink_to("/dev/zero"),
     "a huge file": lambda path: path.write_bytes(b"x" * (9 << 20)),
     "a view without an end": make_endless,
+    "nothing": lambda path: path.write_bytes(b""),
+    "no database": lambda path: path.write_bytes(b"not a database" * 100),
+    "another database": make_other,
 }
 
 

@@ -42,14 +42,7 @@ def lock(thread: str) -> str:
 
 
 def rollout(directory: Path, thread: str, cwd: str, session: str | None = None) -> str:
-    path = (
-        directory
-        / "sessions"
-        / "2026"
-        / "11"
-        / "16"
-        / f"rollout-2026-11-16T01-00-00-{thread}.jsonl"
-    )
+    path = directory / "sessions/2026/11/16" / f"rollout-2026-11-16T01-00-00-{thread}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     payload = {"id": thread, "session_id": session or thread, "cwd": cwd, "x": "y" * 50_000}
     path.write_text(
@@ -70,18 +63,27 @@ def value(fact: Found | Missing) -> str | None:
     return fact.value if isinstance(fact, Found) else None
 
 
-def test_codex_with_one_open_thread_is_near_certain() -> None:
+def test_codex_with_one_open_thread_is_near_certain_and_with_several_a_guess() -> None:
     found = identify_codex([lock(OLD), "/home/me/.codex/thread-writer-locks/.coordination.lock"])
-
     assert (found.state, value(found.thread), value(found.session)) == ("tentative", OLD, OLD)
     assert "the only open thread" in found.evidence
 
-
-def test_codex_with_several_threads_is_a_guess_at_the_newest_older_than_we_are() -> None:
+    # The newest that is older than we are.
     found = identify_codex([lock(OLD), lock(NEW), lock(FUTURE)])
-
     assert (found.state, value(found.thread)) == ("tentative", NEW)
     assert "a guess" in found.evidence
+
+    # A sibling is sure of the newest.
+    found = identify_codex([lock(OLD), lock(NEW)], list_confirmed_threads=lambda: {NEW})
+    assert value(found.thread) == OLD
+
+
+def test_a_rollout_of_codex_that_is_nested_too_deeply_is_passed_over(tmp_path: Path) -> None:
+    path = rollout(tmp_path, NEW, "/work/other")
+    with open(path, "wb") as file:
+        file.write(b"[" * 100_000 + b"]" * 100_000)
+
+    assert value(identify_codex([lock(NEW), path]).thread) == NEW
 
 
 def test_codex_threads_of_other_directories_are_dropped(tmp_path: Path) -> None:
@@ -108,12 +110,6 @@ def test_a_sub_agents_session_is_its_roots(tmp_path: Path) -> None:
     found = identify_codex([lock(NEW), rollout(tmp_path, NEW, "/work/app", session=OLD)])
 
     assert (value(found.thread), value(found.session)) == (NEW, OLD)
-
-
-def test_codex_threads_that_siblings_are_sure_of_are_dropped() -> None:
-    found = identify_codex([lock(OLD), lock(NEW)], list_confirmed_threads=lambda: {NEW})
-
-    assert value(found.thread) == OLD
 
 
 @pytest.mark.parametrize(
@@ -209,20 +205,6 @@ FACTS = make_context(
 )
 
 
-# --env, the value the server gets
-SOURCES = {
-    "thread": "t-1",
-    "session": "s-1",
-    "project_root": "/work/app",
-    "cwd": "/work/app",
-    "host": "codex",
-    "host_pid": "10",
-    "launch": "launch-1",
-    "local": "mine",
-    "dotenv": "from file",
-}
-
-
 def decide(words: list[str], **facts: object) -> plan.Plan:
     wanted = profile.load([*words, "--", "server"], {"HOME": "/nowhere"})
     context = make_context(**facts) if facts else FACTS
@@ -231,9 +213,24 @@ def decide(words: list[str], **facts: object) -> plan.Plan:
     return plan.decide(wanted, context, environ, dotenv, lambda _: True)
 
 
-@pytest.mark.parametrize(("source", "expected"), SOURCES.items())
-def test_a_variable_comes_from(source: str, expected: str) -> None:
-    assert decide(["--env", f"X={source}"]).environ["X"] == expected
+def test_a_variable_comes_from_its_source() -> None:
+    values = {
+        "thread": "t-1",
+        "session": "s-1",
+        "project_root": "/work/app",
+        "cwd": "/work/app",
+        "host": "codex",
+        "host_pid": "10",
+        "launch": "launch-1",
+        "local": "mine",
+        "dotenv": "from file",
+    }
+    for source, expected in values.items():
+        environ = decide(["--env", f"X={source}"]).environ
+        assert environ["X"] == expected
+        assert "Y" not in environ, "of a dotenv file only what is named"
+    whole = decide(["--dotenv", ".env"]).environ
+    assert (whole["Y"], whole["CODEX_THREAD_ID"]) == ("2", "t-1")  # it is no word on identity
 
 
 def test_defaults_are_set_without_any_option() -> None:
@@ -257,27 +254,21 @@ def test_a_source_without_a_value_says_where_it_looked(source: str) -> None:
     assert "stop asking for X" in missing.value.fix
 
 
-def ask_of_nobody(*words: str) -> plan.Plan:
-    """Decide below a host that names no session, neither at the start nor with a call."""
-    facts = {"host": Found("opencode", "above us"), "facts": hosts.load("opencode")}
-    return decide(list(words), **facts)
-
-
 def test_a_session_that_no_host_names_is_not_made_up() -> None:
-    decided = ask_of_nobody()
+    nobody = {"host": Found("opencode", "above us"), "facts": hosts.load("opencode")}
 
+    decided = decide([], **nobody)
     assert "MCP_LAUNCH_SESSION_ID" not in decided.environ
-    assert decided.environ["MCP_LAUNCH_ID"] == "launch-1"
-
-
-@pytest.mark.parametrize("wire", [[], ["--direct"]], ids=["guarded", "direct"])
-def test_a_variable_for_such_a_session_holds_the_launchs_id_and_says_so(wire: list[str]) -> None:
-    decided = ask_of_nobody(*wire, "--env", "X=session")
-
-    assert decided.environ["X"] == "launch-1"
-    assert decided.set_variables["X"] == (
-        "the launch's own id instead of a session's (it was not looked for)"
-    )
+    for wire in ([], ["--direct"]):
+        decided = decide([*wire, "--env", "X=session"], **nobody)
+        assert decided.environ["X"] == decided.environ["MCP_LAUNCH_ID"] == "launch-1"
+        assert decided.set_variables["X"] == (
+            "the launch's own id instead of a session's (it was not looked for)"
+        )
+    # A placeholder will not do, and it has no threads.
+    for words in (["--when-unknown", "fail", "--env", "X=session"], ["--env", "X=thread"]):
+        with pytest.raises(SourceMissing, match="it was not looked for"):
+            decide(words, **nobody)
 
 
 @pytest.mark.parametrize(
@@ -324,16 +315,6 @@ def test_a_variable_that_is_not_true_for_the_server_is_removed_and_said_to_be() 
 
     assert decided.unset_variables == list(inherited)
     assert decided.environ.keys().isdisjoint(inherited)
-
-
-def test_such_a_session_is_missing_if_a_placeholder_will_not_do() -> None:
-    with pytest.raises(SourceMissing, match="it was not looked for"):
-        ask_of_nobody("--when-unknown", "fail", "--env", "X=session")
-
-
-def test_a_thread_of_a_host_without_threads_is_missing() -> None:
-    with pytest.raises(SourceMissing):
-        ask_of_nobody("--env", "X=thread")
 
 
 @pytest.mark.parametrize(
@@ -384,12 +365,3 @@ def test_what_another_host_set_for_another_process_is_removed(
     decided = plan.decide(wanted, context, {inherited: "x"}, plan.Dotenv({}, ""), lambda _: True)
 
     assert (inherited in decided.environ) == kept
-
-
-def test_a_whole_dotenv_file_or_only_what_is_named() -> None:
-    assert decide(["--dotenv", ".env"]).environ["Y"] == "2"
-    assert "Y" not in decide(["--dotenv", ".env", "--env", "X=dotenv"]).environ
-
-
-def test_a_whole_dotenv_file_does_not_speak_of_identity() -> None:
-    assert decide(["--dotenv", ".env"]).environ["CODEX_THREAD_ID"] == "t-1"

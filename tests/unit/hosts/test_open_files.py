@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -85,11 +84,20 @@ def test_copilot_is_believed_by(
     assert (found.state == "tentative") == (at_start is not None)
 
 
-def test_copilots_files_are_listed_again_only_when_the_sessions_own_is_gone(tmp_path: Path) -> None:
+@pytest.fixture
+def holds(tmp_path: Path) -> tuple[Path, Path]:
+    """Return the files of two sessions of Copilot."""
     own, other = (tmp_path / "session-state" / name / "inuse.30.hold" for name in ("s1", "s2"))
     for path in (own, other):
         path.parent.mkdir(parents=True)
         path.touch()
+    return own, other
+
+
+def test_copilots_files_are_listed_again_only_when_the_sessions_own_is_gone(
+    holds: tuple[Path, Path],
+) -> None:
+    own, other = holds
     sighting = see_copilot([str(own)], None)
     callers = COPILOT.follow_callers(sighting)
     assert callers.read({}) == ("s1", None, None)
@@ -101,6 +109,23 @@ def test_copilots_files_are_listed_again_only_when_the_sessions_own_is_gone(tmp_
 
     assert callers.read({}) == ("s2", None, None)
     assert str(other) in callers.origins[0]
+
+
+def test_copilots_variable_counts_again_once_its_file_is_open(
+    holds: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, other = holds
+    sighting = see_copilot([str(other)], "s1")
+    table: Any = sighting.table
+    now = [100.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    callers = COPILOT.follow_callers(sighting)
+    assert callers.read({}) == ("s2", None, None)
+
+    table.files[30].append(str(own))
+    now[0] += 60
+
+    assert callers.read({}) == ("s1", None, None)
 
 
 def test_a_server_of_copilot_gets_the_right_variable_or_none() -> None:
@@ -134,10 +159,6 @@ def identify_vibe(sighting: Sighting) -> tuple[str | None, str | None]:
     return value(VIBE.identify(sighting).session), caller[0] if caller else None
 
 
-def test_vibe_is_believed_by_its_only_lock(tmp_path: Path) -> None:
-    assert identify_vibe(see_vibe([lock(tmp_path, "v1"), "/h/x.lock"])) == ("v1", "v1")
-
-
 def test_an_editors_vibe_may_get_more_sessions_after_the_start(tmp_path: Path) -> None:
     by_name = see_vibe([lock(tmp_path, "v1")], "vibe-acp")
     by_script = see_vibe([lock(tmp_path, "v1")], "python3.12")
@@ -147,40 +168,9 @@ def test_an_editors_vibe_may_get_more_sessions_after_the_start(tmp_path: Path) -
     assert identify_vibe(by_name) == identify_vibe(by_script) == (None, "v1")
 
 
-def test_vibe_with_several_locks_is_not_believed(tmp_path: Path) -> None:
-    files = [lock(tmp_path, "v1"), lock(tmp_path, "v2")]
-
-    assert identify_vibe(see_vibe(files)) == (None, None)
-
-
-@pytest.mark.parametrize(
-    "record",
-    [{"process_id": 41}, {"process_id": None}, {"session_id": "v2"}],
-    ids=["another process", "no process", "another session"],
-)
-def test_vibes_lock_is_not_believed_if_its_record_names(
-    record: dict[str, Any], tmp_path: Path
-) -> None:
-    assert identify_vibe(see_vibe([lock(tmp_path, "v1", **record)])) == (None, None)
-
-
-@pytest.mark.parametrize("text", [None, '{"process_id": 4', "[]"], ids=["missing", "torn", "other"])
-def test_vibes_lock_is_not_believed_if_its_record_is(text: str | None, tmp_path: Path) -> None:
-    path = lock(tmp_path, "v1")
-    record = tmp_path / "logs" / "session" / "active" / "v1.lock.json"
-    record.unlink()
-    if text is not None:
-        record.write_text(text, encoding="utf-8")
-
-    assert identify_vibe(see_vibe([path])) == (None, None)
-
-
-def test_vibe_without_a_lock_is_unknown() -> None:
-    assert identify_vibe(see_vibe([])) == (None, None)
-
-
-def test_a_second_session_of_vibe_is_noticed_at_the_next_call(tmp_path: Path) -> None:
-    sighting = see_vibe([lock(tmp_path, "v1")])
+def test_vibe_is_believed_by_its_only_lock_until_it_has_another(tmp_path: Path) -> None:
+    sighting = see_vibe([lock(tmp_path, "v1"), "/h/x.lock"])
+    assert identify_vibe(sighting) == ("v1", "v1")
     callers = VIBE.follow_callers(sighting)
     assert callers.read({}) == ("v1", None, None)
     table: Any = sighting.table
@@ -188,6 +178,28 @@ def test_a_second_session_of_vibe_is_noticed_at_the_next_call(tmp_path: Path) ->
     table.files[40].append(lock(tmp_path, "v2"))
 
     assert callers.read({}) is None
+    assert identify_vibe(sighting) == identify_vibe(see_vibe([])) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        *({"process_id": 41}, {"process_id": None}, {"session_id": "v2"}),
+        *(None, '{"process_id": 4', "[]"),
+    ],
+    ids=["another process's", "no process's", "another session's", "missing", "torn", "a list"],
+)
+def test_vibes_lock_is_not_believed_if_its_record_is(
+    record: dict[str, Any] | str | None, tmp_path: Path
+) -> None:
+    path = lock(tmp_path, "v1", **(record if isinstance(record, dict) else {}))
+    beside = tmp_path / "logs" / "session" / "active" / "v1.lock.json"
+    if record is None:
+        beside.unlink()
+    elif isinstance(record, str):
+        beside.write_text(record, encoding="utf-8")
+
+    assert identify_vibe(see_vibe([path])) == (None, None)
 
 
 class Clock:
@@ -225,19 +237,3 @@ def test_a_host_with_very_many_open_files_and_no_session_is_searched_rarely(
     clock.now += 5.1
 
     assert [callers.read({}) for _ in range(100)] == [("s1", None, None)] * 100
-
-
-def test_copilots_variable_counts_again_once_its_file_is_open(tmp_path: Path) -> None:
-    own, other = (tmp_path / "session-state" / name / "inuse.30.hold" for name in ("s1", "s2"))
-    for path in (own, other):
-        path.parent.mkdir(parents=True)
-        path.touch()
-    sighting = see_copilot([str(other)], "s1")
-    table: Any = sighting.table
-    callers = COPILOT.follow_callers(sighting)
-    assert callers.read({}) == ("s2", None, None)
-
-    table.files[30].append(str(own))
-    deadline = time.monotonic() + 30
-    while callers.read({}) != ("s1", None, None):
-        assert time.monotonic() < deadline

@@ -50,58 +50,34 @@ def test_claude_code_waits_as_long_as_its_environment_says(
     assert CLAUDE.find_patience(sighting, "docs") == seconds
 
 
-def test_a_claude_code_whose_environment_cannot_be_read_waits_for_an_unknown_time(
-    tmp_path: Path,
-) -> None:
-    sighting = see(tmp_path, "claude")
-    sighting.process = None
-
-    assert CLAUDE.find_patience(sighting, "docs") is None
-
-
 def configure(home: Path, text: str, directory: str = ".codex") -> None:
     (home / directory).mkdir(parents=True)
     (home / directory / "config.toml").write_text(text, encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        (ENTRY, 30.0),
-        (f"{ENTRY}startup_timeout_sec = 2.5", 2.5),
-        (f"{ENTRY}startup_timeout_ms = 90000", 90.0),
-        (f"{ENTRY}startup_timeout_sec = 60\nstartup_timeout_ms = 1", 60.0),
-        (f'profile = "work"\n{ENTRY}', None),
-        (f'{ENTRY}startup_timeout_sec = "a"', None),
-        ("[mcp_servers.other]", None),
-        ("mcp_servers = 1", None),
-        ("[", None),
-    ],
-    ids=[
-        "the default",
-        "in seconds",
-        "in milliseconds",
-        "in both",
-        "a profile",
-        "not a number",
-        "another entry",
-        "not a table",
-        "broken",
-    ],
-)
+WAITS = {
+    "the default": (ENTRY, 30.0),
+    "in seconds": (f"{ENTRY}startup_timeout_sec = 2.5", 2.5),
+    "in milliseconds": (f"{ENTRY}startup_timeout_ms = 90000", 90.0),
+    "in both": (f"{ENTRY}startup_timeout_sec = 60\nstartup_timeout_ms = 1", 60.0),
+    "a profile": (f'profile = "work"\n{ENTRY}', None),
+    "not a number": (f'{ENTRY}startup_timeout_sec = "a"', None),
+    "another entry": ("[mcp_servers.other]", None),
+    "not a table": ("mcp_servers = 1", None),
+    "broken": ("[", None),
+}
+
+
+@pytest.mark.parametrize(("text", "seconds"), WAITS.values(), ids=list(WAITS))
 def test_codex_waits_as_long_as_the_entry_says(
     tmp_path: Path, text: str, seconds: float | None
 ) -> None:
     configure(tmp_path, text)
 
     assert CODEX.find_patience(see(tmp_path, "codex", "exec", "hello"), "docs") == seconds
-
-
-def test_codex_may_have_another_home(tmp_path: Path) -> None:
-    configure(tmp_path, ENTRY, "moved")
-    sighting = see(tmp_path, "codex", CODEX_HOME=str(tmp_path / "moved"))
-
-    assert CODEX.find_patience(sighting, "docs") == 30.0
+    (tmp_path / ".codex").rename(tmp_path / "moved")
+    moved = see(tmp_path, "codex", CODEX_HOME=str(tmp_path / "moved"))
+    assert CODEX.find_patience(moved, "docs") == seconds
 
 
 @pytest.mark.parametrize(
@@ -124,20 +100,14 @@ def test_a_codex_with_settings_from_elsewhere_waits_for_an_unknown_time(
     assert CODEX.find_patience(see(tmp_path, "codex", *argv), "docs") is None
 
 
-def test_a_codex_in_a_project_with_settings_waits_for_an_unknown_time(tmp_path: Path) -> None:
+def test_a_host_about_which_something_is_unknown_waits_for_an_unknown_time(tmp_path: Path) -> None:
     configure(tmp_path, ENTRY)
+    codex, claude = see(tmp_path, "codex"), see(tmp_path, "claude")
+    assert CODEX.find_patience(codex, "docs") == CLAUDE.find_patience(claude, "docs") == 30.0
+
+    codex.is_starter = False  # it did not start us
+    claude.process = None  # its environment cannot be read
+    assert CODEX.find_patience(codex, "docs") is CLAUDE.find_patience(claude, "docs") is None
     configure(tmp_path, "", "project/.codex")
-
     assert CODEX.find_patience(see(tmp_path, "codex"), "docs") is None
-
-
-def test_a_codex_that_did_not_start_us_waits_for_an_unknown_time(tmp_path: Path) -> None:
-    configure(tmp_path, ENTRY)
-    sighting = see(tmp_path, "codex")
-    sighting.is_starter = False
-
-    assert CODEX.find_patience(sighting, "docs") is None
-
-
-def test_nothing_is_known_of_other_hosts(tmp_path: Path) -> None:
     assert hosts.load("cursor").find_patience(see(tmp_path, "cursor"), "docs") is None

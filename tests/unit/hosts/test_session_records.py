@@ -58,70 +58,40 @@ def ask_qwen(sighting: Sighting) -> tuple[str | None, str | None]:
 
 
 # the records by file name, the command line, the session at the start and at a call
-QWEN_RECORDS: dict[str, tuple[dict[str, dict[str, Any]], list[str], str | None, str | None]] = {
-    "its record": ({"50": {"session": "s1"}}, TERMINAL, "s1", "s1"),
-    "its variable without a record": ({}, TERMINAL, "from-env", "from-env"),
+QWEN_RECORDS: dict[str, tuple[dict[str, dict[str, Any]], list[str], str | None]] = {
+    "its record": ({"50": {}}, TERMINAL, "s1"),
+    "its variable without a record": ({}, TERMINAL, "from-env"),
     "not a record of an earlier process": (
-        {"50": {"session": "s1", "procStart": "boot-1:776"}},
+        {"50": {"procStart": "boot-1:776"}},
         TERMINAL,
         "from-env",
-        "from-env",
     ),
-    "not a record of an earlier boot": (
-        {"50": {"session": "s1", "procStart": "boot-0:777"}},
-        TERMINAL,
-        "from-env",
-        "from-env",
-    ),
-    "not a record without a start": (
-        {"50": {"session": "s1", "procStart": None}},
-        TERMINAL,
-        "from-env",
-        "from-env",
-    ),
-    "not a record of another process": (
-        {"501": {"session": "s1"}},
-        TERMINAL,
-        "from-env",
-        "from-env",
-    ),
-    "not a record that names another pid": (
-        {"50": {"session": "s1", "pid": 51}},
-        TERMINAL,
-        "from-env",
-        "from-env",
-    ),
-    "not the variable of an editor's agent": ({}, AGENT, None, None),
-    "not the variable of a process without a command line": ({}, [], None, None),
-    "not an agent's only record: another session's may not be written yet": (
-        {"50-a1": {"session": "s1"}},
-        AGENT,
-        None,
-        None,
-    ),
+    "not a record of an earlier boot": ({"50": {"procStart": "boot-0:777"}}, TERMINAL, "from-env"),
+    "not a record without a start": ({"50": {"procStart": None}}, TERMINAL, "from-env"),
+    "not a record of another process": ({"501": {}}, TERMINAL, "from-env"),
+    "not a record that names another pid": ({"50": {"pid": 51}}, TERMINAL, "from-env"),
+    "not the variable of an editor's agent": ({}, AGENT, None),
+    "not the variable of a process without a command line": ({}, [], None),
+    # Another session's may not be written yet.
+    "not an agent's only record": ({"50-a1": {}}, AGENT, None),
     "nothing where there are two records": (
-        {"50-a1": {"session": "s1"}, "50-b2": {"session": "s2"}},
+        {"50-a1": {}, "50-b2": {"sessionId": "s2"}},
         TERMINAL,
-        None,
         None,
     ),
 }
 
 
 @pytest.mark.parametrize(
-    ("records", "argv", "at_start", "at_call"), QWEN_RECORDS.values(), ids=list(QWEN_RECORDS)
+    ("records", "argv", "session"), QWEN_RECORDS.values(), ids=list(QWEN_RECORDS)
 )
 def test_qwen_code_is_believed_by(
-    records: dict[str, dict[str, Any]],
-    argv: list[str],
-    at_start: str | None,
-    at_call: str | None,
-    tmp_path: Path,
+    records: dict[str, dict[str, Any]], argv: list[str], session: str | None, tmp_path: Path
 ) -> None:
     for name, said in records.items():
-        record(tmp_path, name, **said)
+        record(tmp_path, name, "s1", **said)
 
-    assert ask_qwen(see_qwen(tmp_path, argv)) == (at_start, at_call)
+    assert ask_qwen(see_qwen(tmp_path, argv)) == (session, session)
 
 
 def test_a_record_is_not_believed_where_starts_are_not_in_ticks(tmp_path: Path) -> None:
@@ -141,20 +111,14 @@ def test_a_record_that_is_not_qwen_codes_is_skipped(text: str, tmp_path: Path) -
 
 def test_a_cleared_session_of_qwen_code_is_noticed_at_the_next_call(tmp_path: Path) -> None:
     record(tmp_path, "50", "s1")
-    callers = QWEN.follow_callers(see_qwen(tmp_path, TERMINAL))
+    sighting = see_qwen(tmp_path / "nowhere", TERMINAL)
+    sighting.environ = {**sighting.environ, "QWEN_HOME": str(tmp_path / ".qwen")}  # it was moved
+    callers = QWEN.follow_callers(sighting)
     assert callers.read({}) == ("s1", None, None)
 
     record(tmp_path, "50", "s2")
 
     assert callers.read({}) == ("s2", None, None)
-
-
-def test_a_moved_home_of_qwen_code_is_used(tmp_path: Path) -> None:
-    record(tmp_path, "50", "s1")
-    sighting = see_qwen(tmp_path / "nowhere", TERMINAL)
-    sighting.environ = {**sighting.environ, "QWEN_HOME": str(tmp_path / ".qwen")}
-
-    assert ask_qwen(sighting) == ("s1", "s1")
 
 
 def test_a_call_of_qwen_code_may_name_its_session(tmp_path: Path) -> None:
@@ -251,25 +215,18 @@ def test_kimi_code_is_unknown_without_a_directory(
     assert ask_kimi(sighting) is None
 
 
-def test_a_second_session_of_kimi_code_makes_the_caller_unknown(tmp_path: Path) -> None:
-    write_wire(tmp_path, "session_1")
-    callers = KIMI.follow_callers(see_kimi(tmp_path))
-    assert callers.read({}) == ("session_1", None, None)
-
-    write_wire(tmp_path, "session_2")
-
-    assert callers.read({}) is None
-    assert callers.read({}) is None
-
-
-def test_a_resumed_session_of_kimi_code_makes_the_caller_unknown(tmp_path: Path) -> None:
+@pytest.mark.parametrize("second", ["session_2", "session_0"], ids=["another", "a resumed one"])
+def test_a_second_session_of_kimi_code_makes_the_caller_unknown(
+    second: str, tmp_path: Path
+) -> None:
     write_wire(tmp_path, "session_0", age=3600)
     write_wire(tmp_path, "session_1")
     callers = KIMI.follow_callers(see_kimi(tmp_path))
     assert callers.read({}) == ("session_1", None, None)
 
-    write_wire(tmp_path, "session_0")
+    write_wire(tmp_path, second)
 
+    assert callers.read({}) is None
     assert callers.read({}) is None
 
 

@@ -71,20 +71,20 @@ def test_the_last_name_that_a_user_gave_a_thread_counts(codex_home: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b'{"type": "event_msg"', b"\xff\xfe\n[]\nnull\n", b'{"payload": 3}\n']
+    "content",
+    [None, b"", b'{"type": "event_msg"', b"\xff\xfe\n[]\nnull\n", b'{"payload": 3}\n'],
+    ids=["no rollout", "empty", "torn", "no records", "another record"],
 )
-def test_a_rollout_that_says_nothing_gives_no_title(content: bytes, codex_home: Path) -> None:
+def test_a_rollout_that_says_nothing_gives_no_title(
+    content: bytes | None, codex_home: Path
+) -> None:
     codex_home.mkdir()
     rollout = codex_home / f"rollout-{THREAD}.jsonl"
-    rollout.write_bytes(content)
+    if content is not None:
+        rollout.write_bytes(content)
+    os.mkfifo(codex_home / "session_index.jsonl")  # does not block
 
     assert CODEX.read_title(see_codex(codex_home, rollout), THREAD, THREAD) == ""
-
-
-def test_a_thread_without_a_rollout_has_no_title(codex_home: Path) -> None:
-    missing = codex_home / f"rollout-{THREAD}.jsonl"
-
-    assert CODEX.read_title(see_codex(codex_home, missing), THREAD, THREAD) == ""
     assert CODEX.read_title(see_codex(codex_home), "", "") == ""
 
 
@@ -95,13 +95,6 @@ def test_a_name_that_is_not_a_text_is_not_shown(codex_home: Path, claude_home: P
 
     assert CODEX.read_title(see_codex(codex_home), THREAD, THREAD) == ""
     assert CLAUDE.read_title(see_claude(), SESSION, "") == ""
-
-
-def test_a_pipe_in_place_of_a_record_does_not_block(codex_home: Path) -> None:
-    codex_home.mkdir()
-    os.mkfifo(codex_home / "session_index.jsonl")
-
-    assert CODEX.read_title(see_codex(codex_home), THREAD, THREAD) == ""
 
 
 @pytest.mark.parametrize(
@@ -188,16 +181,12 @@ def test_records_are_where_the_hosts_environment_says(tmp_path: Path) -> None:
     assert CLAUDE.read_title(see_claude(), SESSION, "") == ""
 
 
-@pytest.mark.parametrize("session", ["", "../../secret"])
-def test_only_an_id_names_a_transcript(session: str, claude_home: Path) -> None:
+def test_only_an_id_names_a_transcript_and_only_of_hosts_that_have_them(claude_home: Path) -> None:
     write_lines(claude_home / "projects" / "x" / "y.jsonl", ask("no"))
     write_lines(claude_home.parent / "secret.jsonl", ask("no"))
-
-    assert CLAUDE.read_title(see_claude(), session, "") == ""
-
-
-def test_other_hosts_have_no_titles() -> None:
     other = HOSTS["cursor"].sessions
 
+    assert CLAUDE.read_title(see_claude(), "", "") == ""
+    assert CLAUDE.read_title(see_claude(), "../../secret", "") == ""
     assert other.read_title(see_claude(), SESSION, "") == ""
     assert other.name_role(["x"]) == ""

@@ -103,18 +103,6 @@ def test_a_project_root_is_known_by(marker: str, tmp_path: Path) -> None:
     assert found.value == str(inner)
 
 
-def test_a_worktrees_own_root_is_its_root(tmp_path: Path) -> None:
-    (tmp_path / "main" / ".git").mkdir(parents=True)
-    worktree = tmp_path / "main" / "trees" / "feature"
-    worktree.mkdir(parents=True)
-    (worktree / ".git").write_text("gitdir: ../../.git/worktrees/feature\n", encoding="utf-8")
-
-    found = context.find_project_root(str(worktree))
-
-    assert isinstance(found, Found)
-    assert found.value == str(worktree)
-
-
 @pytest.mark.parametrize(
     ("words", "is_agents"),
     [

@@ -35,7 +35,7 @@ def write(file: Path, text: str) -> None:
     file.write_text(text, encoding="utf-8")
 
 
-def test_the_nearest_file_is_read(tmp_path: Path) -> None:
+def test_the_nearest_file_inside_the_project_is_read(tmp_path: Path) -> None:
     write(tmp_path / ".env", "A=far\n")
     write(tmp_path / "sub" / ".env", "A=near\n")
     (tmp_path / "sub" / "below").mkdir()
@@ -44,24 +44,12 @@ def test_the_nearest_file_is_read(tmp_path: Path) -> None:
 
     assert found.values == {"A": "near"}
     assert found.searched == f"{tmp_path}/sub/.env"
-
-
-def test_no_file_above_the_projects_root_is_read(tmp_path: Path) -> None:
-    write(tmp_path / ".env", "A=above\n")
-    (tmp_path / "project" / "sub").mkdir(parents=True)
-
-    found = load(tmp_path / "project" / "sub", root=tmp_path / "project")
-
-    assert found.values == {}
-    assert found.searched == f"any .env in {tmp_path}/project/sub or above"
-
-
-def test_outside_of_a_project_only_the_directory_itself_is_looked_at(tmp_path: Path) -> None:
-    write(tmp_path / ".env", "A=above\n")
-    (tmp_path / "sub").mkdir()
-
-    assert load(tmp_path / "sub").values == {}
-    assert load(tmp_path).values == {"A": "above"}
+    inside = tmp_path / "sub" / "below"
+    found = load(inside, root=inside)
+    assert (found.values, found.searched) == ({}, f"any .env in {inside} or above")
+    # Without a root only the directory itself is looked at.
+    assert load(inside).values == {}
+    assert load(tmp_path).values == {"A": "far"}
 
 
 def test_of_several_files_the_later_one_wins(tmp_path: Path) -> None:

@@ -69,15 +69,12 @@ def stand_in(directory: str) -> dict[str, Found]:
 
 @pytest.mark.parametrize("wanted", ["session", "project_root"])
 @pytest.mark.parametrize(("directory", "name"), HOMES)
-def test_a_home_is_accepted_and_noted(wanted: str, directory: str, name: str) -> None:
+def test_a_home_is_accepted_and_noted_unless_it_is_to_be_refused(
+    wanted: str, directory: str, name: str
+) -> None:
     decided = plan_for("--cwd", wanted, **stand_in(directory))
 
     assert (decided.cwd.value, decided.place_note) == (directory, name)
-
-
-@pytest.mark.parametrize("wanted", ["session", "project_root"])
-@pytest.mark.parametrize(("directory", "name"), HOMES)
-def test_strict_refuses_a_home(wanted: str, directory: str, name: str) -> None:
     with pytest.raises(PlaceRefused, match=f"which is {name}, not a project") as refused:
         plan_for("--strict", "--cwd", wanted, **stand_in(directory))
     assert f"--cwd {directory}" in refused.value.fix
@@ -102,10 +99,6 @@ def test_a_home_that_the_user_chose_is_accepted_without_a_word(
     decided = plan_for(*words, "--cwd", wanted, contradiction=recorded, **stand_in("/home/me"))
 
     assert (decided.cwd.value, decided.place_note) == ("/home/me", "")
-
-
-def test_a_project_is_not_noted() -> None:
-    assert plan_for().place_note == ""
 
 
 def test_the_root_of_a_project_may_be_the_home_directory() -> None:

@@ -93,24 +93,6 @@ def test_name_and_command_are_known_if_they_can_be_read(
     assert os.getppid() in found.hosts
 
 
-@pytest.mark.parametrize(
-    ("words", "answer"),
-    [
-        (["--on-failure", "tool", "cat"], "tool"),
-        (["--on-failure", "tool", "--nonsense"], "tool"),
-        (["--on-failure", "error", "--nonsense"], "error"),
-    ],
-    ids=["valid", "invalid", "error"],
-)
-def test_what_is_asked_for_counts_even_if_other_options_are_invalid(
-    words: list[str], answer: str
-) -> None:
-    found = failed_launch.reconstruct(words, "launch-1")
-
-    assert found is not None
-    assert found.answer == answer
-
-
 def test_a_wrapper_between_host_and_launcher_is_watched_too() -> None:
     gemini = Lineage([], load("gemini"), look("gemini").process)
 

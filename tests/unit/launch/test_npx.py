@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,11 +13,22 @@ from mcp_launch.launch import runners
 from mcp_launch.launch.runners.proof import Kept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 PINNED = "@tiny/envdump@1.0.0"
 BY_NAME = "@tiny/envdump"
+
+
+class Installed:
+    """A machine on which the package is installed as it should be."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.installed = machine.install()
+        self.package = self.installed / "node_modules/@tiny/envdump"
+
+
+Change = Callable[[Installed], object]
 
 
 @pytest.fixture
@@ -50,12 +62,6 @@ def test_an_installed_version_is_started_with_its_arguments(
     assert found.why == f"@tiny/envdump 1.0.0 in {installed}"
 
 
-def test_the_runner_may_be_given_by_its_path(machine: Machine) -> None:
-    machine.install()
-
-    assert machine.find(f"{machine.usr}/bin/npx", PINNED).argv == ["tiny-envdump"]
-
-
 def test_the_program_gets_what_npx_adds_to_the_environment(machine: Machine) -> None:
     installed = machine.install()
     local = [f"{one}/node_modules/.bin" for one in (machine.project, *machine.project.parents[:-1])]
@@ -76,13 +82,9 @@ def test_the_program_gets_what_npx_adds_to_the_environment(machine: Machine) -> 
         "COLOR": "0",
         "EDITOR": "vi",
     }
-
-
-def test_the_users_editor_stays(machine: Machine) -> None:
-    machine.install()
     machine.environ["VISUAL"] = "emacs"
-
-    assert machine.find("npx", PINNED).variables["EDITOR"] == "emacs"
+    by_path = machine.find(f"{machine.usr}/bin/npx", PINNED)
+    assert (by_path.argv, by_path.variables["EDITOR"]) == (["tiny-envdump"], "emacs")
 
 
 def test_the_directory_is_named_as_the_kernel_names_it(machine: Machine, tmp_path: Path) -> None:
@@ -97,24 +99,17 @@ def test_the_directory_is_named_as_the_kernel_names_it(machine: Machine, tmp_pat
 # Which version
 
 
-def test_another_version_in_the_cache_is_not_started(machine: Machine) -> None:
-    machine.install(version="1.0.1")
-
-    assert "is @tiny/envdump 1.0.1" in machine.keep("npx", PINNED).why
-
-
-def test_an_exact_version_needs_no_check(machine: Machine) -> None:
-    machine.install(age=1000 * HOUR)
-
-    assert machine.find("npx", PINNED)
-
-
 def test_a_name_without_a_version_is_resolved_for_a_day(machine: Machine) -> None:
     installed = machine.install(BY_NAME, age=23 * HOUR)
 
     assert machine.find("npx", "-y", BY_NAME).why == (
         f"@tiny/envdump 1.0.0 in {installed}, checked 23 h ago"
     )
+    for age in (25 * HOUR, -HOUR):  # a check in the future is none
+        machine.install(BY_NAME, age=age)
+        assert machine.keep("npx", BY_NAME).stamp
+    machine.install(age=1000 * HOUR)
+    assert machine.find("npx", PINNED)
 
 
 def test_after_a_day_npx_looks_for_a_new_version(machine: Machine) -> None:
@@ -123,6 +118,7 @@ def test_after_a_day_npx_looks_for_a_new_version(machine: Machine) -> None:
     kept = machine.keep("npx", "-y", BY_NAME)
 
     assert kept.why == "npx looks for a new version once a day, and does so now"
+    assert kept.install is None
     assert kept.stamp.startswith(f"{machine.stamps}/")
 
 
@@ -144,12 +140,6 @@ def test_a_check_that_cannot_be_noted_stops_nothing(machine: Machine) -> None:
     write(machine.stamps, "a file where the directory should be")
 
     runners.note_check(Kept("due", f"{machine.stamps}/0123456789abcdef"))
-
-
-def test_a_check_in_the_future_does_not_count(machine: Machine) -> None:
-    machine.install(BY_NAME, age=-HOUR)
-
-    assert machine.keep("npx", BY_NAME).stamp
 
 
 def test_settings_that_changed_after_the_check_make_npx_check_again(machine: Machine) -> None:
@@ -186,10 +176,6 @@ def test_a_registry_that_a_host_below_npm_passes_on_is_the_usual_one(machine: Ma
 
 
 # What is in the cache
-
-
-def test_a_package_that_is_not_installed_is_left_to_npx(machine: Machine) -> None:
-    assert machine.keep("npx", PINNED).why == f"npx has not installed {PINNED} yet"
 
 
 def test_a_package_that_is_not_installed_is_known_to_be_missing(machine: Machine) -> None:
@@ -248,7 +234,7 @@ def test_nobody_waits_for_a_package_that_is_there(machine: Machine) -> None:
 
 
 def test_half_an_installation_is_a_missing_package(machine: Machine) -> None:
-    break_end(machine.install())
+    break_end(Installed(machine))
 
     install = machine.keep("npm", "exec", "-y", "--", PINNED).install
 
@@ -280,14 +266,6 @@ def test_a_runner_that_we_do_not_understand_is_not_said_to_install(
     assert machine.keep(*words).install is None
 
 
-def test_a_cache_that_is_checked_for_updates_is_not_said_to_be_installed_first(
-    machine: Machine,
-) -> None:
-    machine.install(BY_NAME, age=25 * HOUR)
-
-    assert machine.keep("npx", "-y", BY_NAME).install is None
-
-
 def test_a_profile_that_needs_the_runner_lets_it_install_too(machine: Machine) -> None:
     machine.asked = ["npm_execpath"]
 
@@ -295,61 +273,6 @@ def test_a_profile_that_needs_the_runner_lets_it_install_too(machine: Machine) -
 
     assert kept.why.startswith("the profile asks for npm_execpath")
     assert kept.install
-
-
-def break_lock(installed: Path) -> None:
-    (installed / "concurrency.lock").mkdir()
-    set_age(installed, HOUR)
-
-
-def break_end(installed: Path) -> None:
-    (installed / "node_modules/.package-lock.json").unlink()
-    set_age(installed / "node_modules", HOUR)
-
-
-def break_link(installed: Path) -> None:
-    link = installed / "node_modules/.bin/tiny-envdump"
-    link.unlink()
-    link.symlink_to("/bin/true")
-
-
-def break_program(installed: Path) -> None:
-    (installed / "node_modules/@tiny/envdump/x.js").chmod(0o644)
-
-
-def break_shebang(installed: Path) -> None:
-    write(installed / "node_modules/@tiny/envdump/x.js", "console.log(1)", 0o755)
-
-
-def break_manifest(installed: Path) -> None:
-    write(installed / "node_modules/@tiny/envdump/package.json", "{")
-
-
-BROKEN: dict[str, tuple[Callable[[Path], None], str]] = {
-    "it is locked": (break_lock, "another npx may be at work"),
-    "an installation was not finished": (break_end, "has not installed"),
-    "the package is newer than the installation": (
-        lambda installed: set_age(installed / "node_modules/@tiny/envdump", 60.0),
-        "is incomplete, or was changed",
-    ),
-    "it has just changed": (lambda installed: set_age(installed, 3.0), "may be at work"),
-    "packages have just changed": (
-        lambda installed: set_age(installed / "node_modules", 3.0),
-        "may be at work",
-    ),
-    "the link leads elsewhere": (break_link, "is not the package's program"),
-    "the program is not executable": (break_program, "cannot be executed"),
-    "the program needs a shell": (break_shebang, "needs a shell"),
-    "the manifest is broken": (break_manifest, "is not as expected"),
-}
-
-
-@pytest.mark.parametrize("way", list(BROKEN))
-def test_a_doubtful_cache_is_left_to_npx(machine: Machine, way: str) -> None:
-    change, why = BROKEN[way]
-    change(machine.install())
-
-    assert why in machine.keep("npx", PINNED).why
 
 
 @pytest.mark.parametrize(
@@ -367,23 +290,6 @@ def test_the_program_is_chosen_as_npx_does(machine: Machine, programs: object) -
     is_named = isinstance(programs, dict) and "envdump" not in programs
 
     assert machine.find("npx", PINNED).argv == ["tiny-envdump" if is_named else "envdump"]
-
-
-@pytest.mark.parametrize(
-    ("programs", "why"),
-    [
-        ({"a": "x.js", "b": "y.js"}, "has several programs"),
-        (None, "has no program"),
-        ({"../x": "x.js"}, "in an unusual way"),
-        ({"1": "x.js"}, "in an unusual way"),
-        ({"a": 1}, "in an unusual way"),
-    ],
-    ids=["several", "none", "a path", "a number", "not a text"],
-)
-def test_an_unclear_program_is_left_to_npx(machine: Machine, programs: object, why: str) -> None:
-    machine.install(bin=programs)
-
-    assert why in machine.keep("npx", PINNED).why
 
 
 # The project
@@ -406,56 +312,6 @@ def test_a_project_without_the_package_changes_nothing(machine: Machine) -> None
     write(machine.project / "node_modules/.package-lock.json", '{"node_modules/other": {}}')
 
     assert machine.find("npx", PINNED)
-
-
-DOUBTFUL_PROJECTS: dict[str, dict[str, bytes | str | dict[str, object]]] = {
-    "has the package": {"node_modules/@tiny/envdump/package.json": "{}"},
-    "has the package further down": {
-        "node_modules/.package-lock.json": '{"node_modules/a/node_modules/@tiny/envdump": {}}'
-    },
-    "is the package": {"package.json": {"name": "@tiny/envdump"}},
-    "has the program": {"package.json": {"name": "x", "bin": {PINNED: "x.js"}}},
-    "has unknown programs": {"package.json": {"name": "x", "directories": {"bin": "bin"}}},
-    "has workspaces": {"package.json": {"name": "x", "workspaces": ["a"]}},
-    "is in a workspace": {"../package.json": {"workspaces": ["project"]}},
-    "has a broken manifest": {"package.json": "{"},
-    "has a program with this path": {f"node_modules/.bin/{PINNED}": "#!/bin/sh\n"},
-    "moves the cache": {".npmrc": "cache=/elsewhere"},
-    "has an unknown setting": {".npmrc": "script-shell=/bin/zsh"},
-    "has sections in its settings": {".npmrc": "[a]\nfund=false"},
-}
-
-
-@pytest.mark.parametrize("kind", list(DOUBTFUL_PROJECTS))
-def test_it_is_left_to_npx_if_the_project(machine: Machine, kind: str) -> None:
-    machine.install()
-    for name, content in DOUBTFUL_PROJECTS[kind].items():
-        write(machine.project / name, content)
-
-    assert machine.keep("npx", PINNED)
-
-
-def test_settings_in_a_pipe_are_left_to_npx(machine: Machine) -> None:
-    machine.install()
-    os.mkfifo(machine.project / ".npmrc")
-
-    assert "is not a regular file" in machine.keep("npx", PINNED).why
-
-
-@pytest.mark.parametrize("name", ["tiny-envdump", "@tiny/envdump@1.0.0"])
-def test_a_global_program_is_left_to_npx(machine: Machine, name: str) -> None:
-    machine.install()
-    write(machine.usr / "bin" / name, BINARY)
-
-    assert f"/bin has {name}" in machine.keep("npx", PINNED).why
-
-
-def test_the_directory_of_global_packages_is_left_to_npx(machine: Machine) -> None:
-    machine.install()
-    machine.project = machine.usr
-    write(machine.usr / "package.json", {})
-
-    assert "global packages" in machine.keep("npx", PINNED).why
 
 
 # npm's settings
@@ -486,31 +342,6 @@ def test_a_path_may_begin_with_the_home(machine: Machine) -> None:
     assert machine.find("npx", PINNED)
 
     write(machine.home / ".global/bin/tiny-envdump", BINARY)
-    assert machine.keep("npx", PINNED)
-
-
-@pytest.mark.parametrize(
-    "environ",
-    [
-        {"npm_config_script_shell": "/bin/zsh"},
-        {"NPM_CONFIG_NODE_OPTIONS": "--inspect"},
-        {"npm_config_tag": "next"},
-        {"npm_config_": "x"},
-        {"npm_config_cache": "relative"},
-        {"npm_config_cache": "/a/${B}"},
-        {"npm_config_cache": "/a", "NPM_CONFIG_CACHE": "/b"},
-        {"PREFIX": "/elsewhere"},
-        {"DESTDIR": "/elsewhere"},
-        {"HOME": ""},
-        {"Path": "/elsewhere"},
-        {"PATH": "/nowhere"},
-    ],
-    ids=str,
-)
-def test_a_doubtful_environment_is_left_to_npx(machine: Machine, environ: dict[str, str]) -> None:
-    machine.install()
-    machine.environ |= environ
-
     assert machine.keep("npx", PINNED)
 
 
@@ -590,43 +421,166 @@ def test_other_commands_are_not_runners(machine: Machine, words: list[str]) -> N
     assert machine.resolve(*words) is None
 
 
+# Everything that leaves a doubt
+
+
+def change_package(content: str, mode: int = 0o644, name: str = "package.json") -> Change:
+    """Write a file of the installed package."""
+    return lambda it: write(it.package / name, content, mode)
+
+
+def set_times(path: str, age: float) -> Change:
+    return lambda it: set_age(it.installed / path, age)
+
+
+def write_project(name: str, content: str | dict[str, object]) -> Change:
+    return lambda it: write(it.machine.project / name, content)
+
+
+def set_variables(**environ: str) -> Change:
+    return lambda it: it.machine.environ.update(environ)
+
+
+def write_npm(name: str, content: str | bytes | dict[str, object], mode: int = 0o644) -> Change:
+    """Write a file of npm's own installation, in place of what is there."""
+
+    def put(it: Installed) -> None:
+        file = it.machine.usr / name
+        if file.is_symlink():
+            file.unlink()
+        write(file, content, mode)
+
+    return put
+
+
+def break_end(it: Installed) -> None:
+    (it.installed / "node_modules/.package-lock.json").unlink()
+    set_age(it.installed / "node_modules", HOUR)
+
+
+def break_link(it: Installed) -> None:
+    link = it.installed / "node_modules/.bin/tiny-envdump"
+    link.unlink()
+    link.symlink_to("/bin/true")
+
+
+def break_manifest(it: Installed) -> None:
+    (it.package / "package.json").unlink()
+    (it.package / "package.json").mkdir()
+
+
+def lock(it: Installed) -> None:
+    (it.installed / "concurrency.lock").mkdir()
+    set_age(it.installed, HOUR)
+
+
+def stand_among_global_packages(it: Installed) -> None:
+    it.machine.project = it.machine.usr
+    write(it.machine.usr / "package.json", {})
+
+
+def name_programs(programs: object) -> Change:
+    return lambda it: it.machine.install(bin=programs)
+
+
+BIN = f"node_modules/.bin/{PINNED}"
+FURTHER_DOWN = '{"node_modules/a/node_modules/@tiny/envdump": {}}'
+WORKSPACE: dict[str, object] = {"name": "x", "workspaces": ["a"]}
+# What makes the doubt, and a part of the reason.
+DOUBTS: dict[str, tuple[Change, str]] = {
+    "it is locked": (lock, "another npx may be at work"),
+    "an installation was not finished": (break_end, "has not installed"),
+    "it is of another version": (
+        lambda it: it.machine.install(version="1.0.1"),
+        "is @tiny/envdump 1.0.1",
+    ),
+    "the package is newer than the installation": (
+        set_times("node_modules/@tiny/envdump", 60.0),
+        "is incomplete, or was changed",
+    ),
+    "it has just changed": (set_times("", 3.0), "may be at work"),
+    "packages have just changed": (set_times("node_modules", 3.0), "may be at work"),
+    "the link leads elsewhere": (break_link, "is not the package's program"),
+    "the program is not executable": (
+        lambda it: (it.package / "x.js").chmod(0o644),
+        "cannot be executed",
+    ),
+    "the program needs a shell": (change_package("log(1)", 0o755, "x.js"), "needs a shell"),
+    "the manifest is broken": (change_package("{"), "is not as expected"),
+    "the manifest is no file": (break_manifest, "is not a regular file"),
+    "several programs": (name_programs({"a": "x.js", "b": "y.js"}), "has several programs"),
+    "no program": (name_programs(None), "has no program"),
+    "a program with a path": (name_programs({"../x": "x.js"}), "in an unusual way"),
+    "a program that is a number": (name_programs({"1": "x.js"}), "in an unusual way"),
+    "a program of no text": (name_programs({"a": 1}), "in an unusual way"),
+    "the project has it": (write_project("node_modules/@tiny/envdump/package.json", "{}"), ""),
+    "the project has it further down": (
+        write_project("node_modules/.package-lock.json", FURTHER_DOWN),
+        "",
+    ),
+    "the project is it": (write_project("package.json", {"name": "@tiny/envdump"}), ""),
+    "the project has the program": (
+        write_project("package.json", {"name": "x", "bin": {PINNED: "x.js"}}),
+        "",
+    ),
+    "the project has unknown programs": (
+        write_project("package.json", {"name": "x", "directories": {"bin": "bin"}}),
+        "",
+    ),
+    "the project has workspaces": (write_project("package.json", WORKSPACE), ""),
+    "in a workspace": (write_project("../package.json", {"workspaces": ["project"]}), ""),
+    "the project's manifest is broken": (write_project("package.json", "{"), ""),
+    "a program with this path": (write_project(BIN, "#!/bin/sh\n"), ""),
+    "the project moves the cache": (write_project(".npmrc", "cache=/elsewhere"), ""),
+    "an unknown setting": (write_project(".npmrc", "script-shell=/bin/zsh"), ""),
+    "sections in settings": (write_project(".npmrc", "[a]\nfund=false"), ""),
+    "settings in a pipe": (
+        lambda it: os.mkfifo(it.machine.project / ".npmrc"),
+        "is not a regular file",
+    ),
+    "a global program": (write_npm("bin/tiny-envdump", BINARY), "/bin has tiny-envdump"),
+    "a global program with this path": (write_npm(f"bin/{PINNED}", BINARY), f"/bin has {PINNED}"),
+    "among global packages": (stand_among_global_packages, "global packages"),
+    "a script in the place of npx": (
+        write_npm("bin/npx", "#!/bin/sh\n", 0o755),
+        "is not npm's own npx",
+    ),
+    "a script in the place of node": (
+        lambda it: write(it.machine.node, "#!/bin/sh\n", 0o755),
+        "in a way that we do not know",
+    ),
+    "an old npm": (
+        lambda it: write(it.machine.npm / "package.json", {"name": "npm", "version": "8.19.4"}),
+        "npm 8.19.4 is not known to us",
+    ),
+    "a new npm": (
+        lambda it: write(it.machine.npm / "package.json", {"name": "npm", "version": "12.0.0"}),
+        "npm 12.0.0 is not known to us",
+    ),
+    "another shell": (set_variables(npm_config_script_shell="/bin/zsh"), ""),
+    "options for Node": (set_variables(NPM_CONFIG_NODE_OPTIONS="--inspect"), ""),
+    "another tag": (set_variables(npm_config_tag="next"), ""),
+    "a setting without a name": (set_variables(npm_config_="x"), ""),
+    "a relative cache": (set_variables(npm_config_cache="relative"), ""),
+    "a cache with a variable": (set_variables(npm_config_cache="/a/${B}"), ""),
+    "two caches": (set_variables(npm_config_cache="/a", NPM_CONFIG_CACHE="/b"), ""),
+    "a prefix": (set_variables(PREFIX="/elsewhere"), ""),
+    "a destination": (set_variables(DESTDIR="/elsewhere"), ""),
+    "no home": (set_variables(HOME=""), ""),
+    "two PATHs": (set_variables(Path="/elsewhere"), ""),
+    "no node": (set_variables(PATH="/nowhere"), ""),
+}
+
+
+@pytest.mark.parametrize(("make", "why"), DOUBTS.values(), ids=list(DOUBTS))
+def test_a_doubt_leaves_it_to_npx(machine: Machine, make: Change, why: str) -> None:
+    make(Installed(machine))
+
+    assert why in machine.keep("npx", PINNED).why
+
+
 @pytest.mark.parametrize(
     "words", [["bunx", "x"], ["bun", "x", "y"], ["pnpm", "dlx", "x"], ["pnpx", "x"]], ids=" ".join
 )
 def test_runners_whose_files_prove_nothing_are_kept(machine: Machine, words: list[str]) -> None:
     assert "do not show what it would start" in machine.keep(*words).why
-
-
-# npm itself
-
-
-def test_a_script_in_the_place_of_npx_is_kept(machine: Machine) -> None:
-    machine.install()
-    (machine.usr / "bin/npx").unlink()
-    write(machine.usr / "bin/npx", "#!/bin/sh\n", 0o755)
-
-    assert "is not npm's own npx" in machine.keep("npx", PINNED).why
-
-
-def test_a_script_in_the_place_of_node_is_kept(machine: Machine) -> None:
-    machine.install()
-    write(machine.node, "#!/bin/sh\n", 0o755)
-
-    assert "in a way that we do not know" in machine.keep("npx", PINNED).why
-
-
-@pytest.mark.parametrize("version", ["8.19.4", "12.0.0"])
-def test_an_npm_that_we_do_not_know_is_kept(machine: Machine, version: str) -> None:
-    machine.install()
-    write(machine.npm / "package.json", {"name": "npm", "version": version})
-
-    assert machine.keep("npx", PINNED).why == f"npm {version} is not known to us"
-
-
-def test_an_unreadable_cache_is_left_to_npx(machine: Machine) -> None:
-    installed = machine.install()
-    manifest = installed / "node_modules/@tiny/envdump/package.json"
-    manifest.unlink()
-    manifest.mkdir()
-
-    assert "is not a regular file" in machine.keep("npx", PINNED).why

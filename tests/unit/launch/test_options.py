@@ -79,22 +79,6 @@ def test_words_that_are_invalid_are_refused(words: list[str], problem: str) -> N
     assert refused.value.problem == problem
 
 
-@pytest.mark.parametrize(
-    ("environ", "option", "value"),
-    [
-        ({"MCP_LAUNCH_STRICT": "YES"}, "--strict", ["YES"]),
-        ({"MCP_LAUNCH_STRICT": "off"}, "--strict", None),
-        ({"MCP_LAUNCH_NO_LOG": "1"}, "--no-log", ["1"]),
-        ({"MCP_LAUNCH_CWD": "off"}, "--cwd", ["off"]),
-        ({"MCP_LAUNCH_ENV": "A=b,,C=d"}, "--env", ["A=b", "C=d"]),
-    ],
-)
-def test_each_option_may_be_a_variable(
-    environ: dict[str, str], option: str, value: list[str] | None
-) -> None:
-    assert options.read_variables(environ)[option] == value
-
-
 def test_a_variable_that_says_neither_yes_nor_no_is_refused() -> None:
     with pytest.raises(UsageError, match="MCP_LAUNCH_STRICT=maybe: neither yes nor no"):
         options.read_variables({"MCP_LAUNCH_STRICT": "maybe"})
@@ -114,21 +98,6 @@ def test_what_is_meant_for_one_launch_does_not_reach_those_below_it(
     name: str, is_own: bool
 ) -> None:
     assert options.is_own_variable(name) is is_own
-
-
-@pytest.mark.parametrize(
-    ("words", "environ", "expected"),
-    [
-        ([], {}, "session"),
-        ([], {"MCP_LAUNCH_CWD": "keep"}, "keep"),
-        (["--cwd", "project_root"], {"MCP_LAUNCH_CWD": "keep"}, "project_root"),
-        (["--cwd=x"], {}, "x"),
-    ],
-)
-def test_an_option_takes_precedence_over_its_environment_variable(
-    words: list[str], environ: dict[str, str], expected: str
-) -> None:
-    assert profile.load([*words, "cat"], {"HOME": "/nowhere", **environ}).cwd == expected
 
 
 def test_the_servers_own_trace_is_not_ours() -> None:
@@ -226,12 +195,6 @@ def test_every_option_has_an_environment_variable() -> None:
     }
 
 
-def test_a_connection_has_at_most_eight_servers_and_shares_none_unless_asked() -> None:
-    wanted = profile.load(["cat"], {"HOME": "/nowhere"})
-
-    assert (wanted.max_servers, wanted.share) == (8, "off")
-
-
 @pytest.mark.parametrize("text", ["0", "65", "-1", "08", "8.0", "²", "many", "9" * 5000])
 def test_another_number_of_servers_is_refused(text: str) -> None:
     with pytest.raises(UsageError) as refused:
@@ -248,10 +211,6 @@ def test_a_choice_that_does_not_exist_is_refused_with_the_near_one() -> None:
 
     assert refused.value.problem == "--share (or MCP_LAUNCH_SHARE) does not take projects"
     assert refused.value.fix == "did you mean project? write one of off, project"
-
-
-def test_the_help_text_fits_a_small_terminal() -> None:
-    assert max(map(len, options.USAGE.splitlines())) <= 80
 
 
 def load_fixed(*words: str, **environ: str) -> dict[str, str]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fakes import make_context
 
-from mcp_launch.config_files import run_options
 from mcp_launch.errors import UsageError
 from mcp_launch.launch import plan, profile, sharing
 from mcp_launch.launch.options import SOURCES
@@ -31,16 +30,6 @@ def refuse(*words: str) -> UsageError:
     return refused.value
 
 
-@pytest.mark.parametrize("source", OF_ALL)
-def test_a_variable_that_all_sessions_have_can_be_shared(source: str) -> None:
-    check(*SHARE, "--env", f"A={source}")
-
-
-@pytest.mark.parametrize("on_change", ["follow", "refuse"])
-def test_a_server_that_stays_the_same_can_be_shared(on_change: str) -> None:
-    check(*SHARE, "--on-change", on_change, "--start", "called", "--rest", "10m")
-
-
 @pytest.mark.parametrize(
     "words",
     [["--direct"], ["--env", "A=session"], ["--on-change", "isolate"], ["--on-change", "restart"]],
@@ -49,6 +38,19 @@ def test_a_server_that_stays_the_same_can_be_shared(on_change: str) -> None:
 def test_nothing_is_refused_unless_a_server_is_shared(words: list[str]) -> None:
     check(*words)
     check("--share", "off", *words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["--env", f"A={source}"] for source in OF_ALL),
+        ["--on-change", "follow", "--start", "called", "--rest", "10m"],
+        ["--on-change", "refuse"],
+    ],
+    ids=" ".join,
+)
+def test_a_server_that_is_the_same_for_all_sessions_can_be_shared(words: list[str]) -> None:
+    check(*SHARE, *words)
 
 
 def test_a_server_that_is_connected_directly_is_not_shared() -> None:
@@ -79,7 +81,7 @@ def test_a_server_is_not_both_shared_and_replaced(on_change: str, why: str) -> N
 
 @pytest.mark.parametrize("source", ["session", "thread", "host_pid", "launch"])
 def test_a_variable_of_one_session_is_not_shared(source: str) -> None:
-    error = refuse("--env", "ROOT=project_root", "--env", f"ID={source}")
+    error = refuse("--env", "ROOT=project_root", "--env", f"ID={source}", "--env", "B=session")
 
     named = f"the variable ID (source {source})"
     assert error.problem.startswith(f"--share project cannot be combined with {named}: it differs")
@@ -88,11 +90,6 @@ def test_a_variable_of_one_session_is_not_shared(source: str) -> None:
 
 def test_a_variable_that_has_a_fixed_value_instead_can_be_shared() -> None:
     check(*SHARE, "--env", "A=session", "--set", "A=x")
-
-
-def test_contradictory_options_are_refused_before_wrap_writes_them() -> None:
-    with pytest.raises(UsageError, match="cannot be combined with --direct"):
-        run_options.check([*SHARE, "--direct"])
 
 
 def describe(
@@ -131,18 +128,14 @@ def test_sessions_share_a_server_however_their_host_was_started(
     assert pools[0] == pools[1] != pools[2]
 
 
-def test_a_shared_server_does_not_get_how_one_host_was_started(tmp_path: Path) -> None:
+def test_a_shared_server_gets_how_its_host_was_started_only_if_asked(
+    tmp_path: Path,
+) -> None:
     environ = {"PATH": "/codex-path:/bin", "CLAUDE_CODE_ENTRYPOINT": "cli"}
-
+    asked_for = ["--set", "CLAUDE_CODE_ENTRYPOINT=x"]
     _, given = describe(tmp_path, environ)
-
     assert "CLAUDE_CODE_ENTRYPOINT" not in given
     assert given["PATH"] == "/codex-path:/bin"
-
-
-def test_a_shared_server_gets_such_a_variable_if_it_is_asked_for(tmp_path: Path) -> None:
-    environ = {"PATH": "/bin", "CLAUDE_CODE_ENTRYPOINT": "cli"}
-    asked_for = ["--set", "CLAUDE_CODE_ENTRYPOINT=x"]
 
     pools = {describe(tmp_path, environ, *words)[0] for words in ([], asked_for)}
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from npm_caches import Machine, set_age, write
+from npm_caches import HOUR, Machine, set_age, write
 
-if TYPE_CHECKING:
-    from pathlib import Path
+Change = Callable[[Machine, Path], object]
 
 
 @pytest.fixture
@@ -72,28 +72,6 @@ def test_everything_else_is_left_to_uvx(machine: Machine, words: list[str]) -> N
     assert machine.keep(*words)
 
 
-def test_other_commands_of_uv_are_not_runners(machine: Machine) -> None:
-    assert machine.resolve("uv", "run", "tiny-server") is None
-
-
-@pytest.mark.parametrize(
-    "environ",
-    [
-        {"UV_PYTHON": "3.12"},
-        {"UV_INDEX": "https://example.org"},
-        {"UV_TOOL_DIR": "x"},
-        {"XDG_DATA_HOME": "x"},
-        {"HOME": ""},
-    ],
-    ids=str,
-)
-def test_a_doubtful_environment_is_left_to_uvx(machine: Machine, environ: dict[str, str]) -> None:
-    machine.install_tool()
-    machine.environ |= environ
-
-    assert machine.keep("uvx", "tiny-server")
-
-
 @pytest.mark.parametrize("name", ["UV_TOOL_DIR", "XDG_DATA_HOME"])
 def test_tools_that_were_moved_are_found(machine: Machine, tmp_path: Path, name: str) -> None:
     tool = machine.install_tool()
@@ -107,41 +85,71 @@ def test_tools_that_were_moved_are_found(machine: Machine, tmp_path: Path, name:
     assert machine.find("uvx", "tiny-server").program.startswith(f"{moved}/")
 
 
-@pytest.mark.parametrize("file", ["uv.toml", ".python-version"])
-def test_settings_of_uv_are_left_to_uvx(machine: Machine, file: str) -> None:
-    machine.install_tool()
-    write(machine.home / ".config/uv" / file, "")
+def change_receipt(old: str, new: str) -> Change:
+    def change(machine: Machine, tool: Path) -> None:
+        del machine
+        receipt = tool / "uv-receipt.toml"
+        write(receipt, receipt.read_text(encoding="utf-8").replace(old, new))
+        set_age(receipt, HOUR)
 
-    assert file in machine.keep("uvx", "tiny-server").why
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('" }]', '", directory = "/x" }]'),
-        ('" }]', '", git = "https://example.org" }]'),
-        ('" }]', '", extras = ["a"] }]'),
-        ('" }]', '" }, { name = "other" }]'),
-        ("entrypoints", 'constraints = [{ name = "other" }]\nentrypoints'),
-        (",\n]\n", ",\n]\n\n[tool.options]\nno-index = true\n"),
-    ],
-    ids=["directory", "git", "extras", "with another", "constraints", "options"],
-)
-def test_a_tool_that_was_installed_in_another_way_is_left_to_uvx(
-    machine: Machine, old: str, new: str
-) -> None:
-    receipt = machine.install_tool() / "uv-receipt.toml"
-    write(receipt, receipt.read_text(encoding="utf-8").replace(old, new))
-
-    assert "uv-receipt.toml names more than" in machine.keep("uvx", "tiny-server").why
+    return change
 
 
-def test_a_tool_that_was_installed_in_one_version_is_started(machine: Machine) -> None:
-    receipt = machine.install_tool() / "uv-receipt.toml"
-    text = receipt.read_text(encoding="utf-8")
-    write(receipt, text.replace('" }]', '", specifier = "==1.2.0" }]'))
+def change_packages(_: Machine, tool: Path) -> None:
+    other = tool / "lib/python3.12/site-packages/other-1.0.dist-info"
+    other.mkdir()
+    set_age(other, 5.0)
 
+
+def set_variable(name: str, value: str) -> Change:
+    return lambda machine, _: machine.environ.update({name: value})
+
+
+def write_setting(name: str) -> Change:
+    return lambda machine, _: write(machine.home / ".config/uv" / name, "")
+
+
+MORE = "uv-receipt.toml names more than"
+# What makes the doubt, and a part of the reason.
+DOUBTS: dict[str, tuple[Change, str]] = {
+    "another Python": (set_variable("UV_PYTHON", "3.12"), ""),
+    "another index": (set_variable("UV_INDEX", "https://example.org"), ""),
+    "a relative directory": (set_variable("UV_TOOL_DIR", "x"), ""),
+    "a relative home for data": (set_variable("XDG_DATA_HOME", "x"), ""),
+    "no home": (set_variable("HOME", ""), ""),
+    "settings": (write_setting("uv.toml"), "uv.toml"),
+    "a version of Python": (write_setting(".python-version"), ".python-version"),
+    "from a directory": (change_receipt('" }]', '", directory = "/x" }]'), MORE),
+    "from Git": (change_receipt('" }]', '", git = "https://example.org" }]'), MORE),
+    "with extras": (change_receipt('" }]', '", extras = ["a"] }]'), MORE),
+    "with another": (change_receipt('" }]', '" }, { name = "other" }]'), MORE),
+    "with constraints": (
+        change_receipt("entrypoints", 'constraints = [{ name = "other" }]\nentrypoints'),
+        MORE,
+    ),
+    "with options": (change_receipt(",\n]\n", ",\n]\n\n[tool.options]\nno-index = true\n"), MORE),
+    "an interpreter that is not uv's": (
+        lambda _, tool: write(tool / "pyvenv.cfg", "home = /usr/bin\n"),
+        "another interpreter",
+    ),
+    "changed packages": (change_packages, "was changed"),
+    "a script in the place of uvx": (
+        lambda machine, _: write(machine.usr / "bin/uvx", "#!/bin/sh\n", 0o755),
+        "is not uv's own uvx",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "why"), DOUBTS.values(), ids=list(DOUBTS))
+def test_a_doubt_leaves_it_to_uvx(machine: Machine, make: Change, why: str) -> None:
+    tool = machine.install_tool()
+    change_receipt('" }]', '", specifier = "==1.2.0" }]')(machine, tool)
     assert machine.find("uvx", "tiny-server")
+    change_receipt('", specifier = "==1.2.0" }]', '" }]')(machine, tool)
+
+    make(machine, tool)
+
+    assert why in machine.keep("uvx", "tiny-server").why
 
 
 def test_a_second_interpreter_of_uv_is_a_doubt(machine: Machine) -> None:
@@ -153,29 +161,6 @@ def test_a_second_interpreter_of_uv_is_a_doubt(machine: Machine) -> None:
 
     (interpreters / "cpython-3.13.1-linux-x86_64-gnu").mkdir()
     assert "another interpreter" in machine.keep("uvx", "tiny-server").why
-
-
-def test_an_interpreter_that_is_not_uvs_is_a_doubt(machine: Machine) -> None:
-    tool = machine.install_tool()
-    write(tool / "pyvenv.cfg", "home = /usr/bin\n")
-
-    assert "another interpreter" in machine.keep("uvx", "tiny-server").why
-
-
-def test_a_tool_with_changed_packages_is_left_to_uvx(machine: Machine) -> None:
-    tool = machine.install_tool()
-    packages = tool / "lib/python3.12/site-packages"
-    (packages / "other-1.0.dist-info").mkdir()
-    set_age(packages / "other-1.0.dist-info", 5.0)
-
-    assert "was changed" in machine.keep("uvx", "tiny-server").why
-
-
-def test_a_script_in_the_place_of_uvx_is_kept(machine: Machine) -> None:
-    machine.install_tool()
-    write(machine.usr / "bin/uvx", "#!/bin/sh\n", 0o755)
-
-    assert "is not uv's own uvx" in machine.keep("uvx", "tiny-server").why
 
 
 @pytest.mark.parametrize("layout", ["environments-v2/0123/4567", "environments-v1/0123"])
@@ -238,11 +223,7 @@ def test_a_tool_that_uvx_may_take_from_elsewhere_is_not_said_to_be_missing(
     machine: Machine, words: list[str]
 ) -> None:
     assert machine.keep(*words).install is None
-
-
-def test_a_tool_of_the_user_is_not_said_to_be_missing(machine: Machine) -> None:
     machine.install_tool(version="1.0.0")
-
     assert machine.keep("uvx", "tiny-server@1.2.0").install is None
     assert machine.keep("uvx", "--from", "other", "tiny-server").install is None
 
@@ -251,13 +232,10 @@ def test_a_cache_that_a_setting_moves_is_not_said_to_lack_a_tool(machine: Machin
     file = write(machine.home / ".config/uv/uv.toml", 'index-url = "x"')
     assert machine.keep("uvx", "tiny-server").install
     write(file, 'cache-dir = "/elsewhere"')
-
     assert machine.keep("uvx", "tiny-server").install is None
 
-
-def test_a_cache_at_an_unclear_place_is_not_said_to_lack_a_tool(machine: Machine) -> None:
+    file.unlink()
     machine.environ["UV_CACHE_DIR"] = "cache"
-
     assert machine.keep("uvx", "tiny-server").install is None
 
 

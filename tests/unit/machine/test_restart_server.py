@@ -57,167 +57,132 @@ def ask() -> AskedLauncher | Restarted:
     return restart_server.ask(TABLE, state.find_directory(os.environ), "L")
 
 
+def make_further(**facts: Any) -> list[dict[str, Any]]:
+    usual = {"name": "server-2", "state": "running", "restart_requests": 2}
+    processes = {"server": {"pid": 80, "start": "1"}}
+    return [{"name": "server"}, {**usual, "processes": processes, **facts}]
+
+
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"shared": {"pool": {"pid": 69, "start": "1"}, "key": "5f3a"}}, {"state": leases.FAILED}],
-    ids=["it has a server", "it shares one", "its server could not be started"],
+    [
+        {},
+        {"shared": {"pool": {"pid": 69, "start": "1"}, "key": "5f3a"}},
+        {"state": leases.FAILED},
+        {"state": leases.RESTING, "backends": make_further(), "server": None},
+    ],
+    ids=["a server", "one that it shares", "none because it failed", "another that runs"],
 )
-def test_a_launcher_that_understands_the_signal_gets_it(
-    changes: dict[str, Any], signals: list[int]
-) -> None:
+def test_a_launcher_gets_the_signal_that_has(changes: dict[str, Any], signals: list[int]) -> None:
     write_lease(**changes)
 
     asked = ask()
 
     assert isinstance(asked, AskedLauncher)
-    assert (asked.before, asked.done) == ({"server": 70}, {"server": 1})
+    if "backends" not in changes:
+        assert (asked.before, asked.done) == ({"server": 70}, {"server": 1})
     assert signals == [signal.SIGUSR1]
 
 
 OTHER = {"launcher": {"pid": os.getpid(), "start": "another time"}}
 IMPOSSIBLE = {"launcher": {"pid": 10**30, "start": "ticks:1"}}
 UNKNOWN = {"launcher": {"pid": os.getpid(), "start": None}}
+WHY = {"problem": "npx was not found", "fix": "install it"}
+RESTING = make_further(state=leases.RESTING)
+
+# What a lease says, and what is answered without a signal.
+NOBODY: dict[str, tuple[dict[str, Any] | None, str]] = {
+    "reused pid": ({"processes": OTHER}, "has ended, or is out of reach"),
+    "unsure": ({"processes": UNKNOWN}, "has ended, or is out of reach"),
+    "impossible pid": ({"processes": IMPOSSIBLE}, "has ended, or is out of reach"),
+    "another container": ({"namespace": "pid:[1]"}, "has ended, or is out of reach"),
+    "ignored": ({"restarts_on": None}, "its host ignores SIGUSR1"),
+    "direct": ({"wire": "direct"}, "--direct"),
+    "failed for good": (
+        {"state": leases.FAILED, "restarts_on": None, "failure": WHY},
+        "it could not be started: npx was not found",
+    ),
+    "just ended": (None, "its launch has just ended"),
+    "not started": ({"state": leases.NOT_STARTED}, ""),
+    "resting": ({"state": leases.RESTING}, ""),
+    "ended": ({"state": leases.ENDED}, ""),
+    "all of several rest": (
+        {"state": leases.RESTING, "backends": RESTING, "server": None},
+        "",
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("changes", "problem"),
-    [
-        ({"processes": OTHER}, "has ended, or is out of reach"),
-        ({"processes": UNKNOWN}, "has ended, or is out of reach"),
-        ({"processes": IMPOSSIBLE}, "has ended, or is out of reach"),
-        ({"namespace": "pid:[1]"}, "has ended, or is out of reach"),
-        ({"restarts_on": None}, "its host ignores SIGUSR1"),
-        ({"wire": "direct"}, "--direct"),
-    ],
-    ids=["reused pid", "unsure", "impossible pid", "another container", "ignored", "direct"],
-)
-def test_no_other_process_ever_gets_the_signal(
-    changes: dict[str, Any], problem: str, signals: list[int]
+@pytest.mark.parametrize(("changes", "problem"), NOBODY.values(), ids=list(NOBODY))
+def test_nobody_gets_the_signal_if_the_launch_is(
+    changes: dict[str, Any] | None, problem: str, signals: list[int]
 ) -> None:
-    write_lease(**changes)
+    if changes is not None:
+        write_lease(**changes)
 
     told = ask()
 
     assert isinstance(told, Restarted)
-    assert told.outcome == "failed"
+    assert told.outcome == ("failed" if problem else "not running")
     assert problem in told.problem
-    assert "reconnect" in told.fix
+    if problem and changes:
+        assert "reconnect" in told.fix
     assert not signals
 
 
-@pytest.mark.parametrize("name", [leases.NOT_STARTED, leases.RESTING, leases.ENDED])
-def test_a_launch_without_a_server_is_left_as_it_is(name: str, signals: list[int]) -> None:
-    write_lease(state=name)
-
-    assert ask() == Restarted("not running")
-    assert not signals
-
-
-@pytest.mark.parametrize("others", ["running", "resting"])
-def test_a_launch_with_several_servers_is_asked_if_one_of_them_runs(
-    others: str, signals: list[int]
-) -> None:
-    further = {"name": "server-2", "state": others, "processes": {"server": {"pid": 80}}}
-    write_lease(state=leases.RESTING, backends=[{"name": "server"}, further], server=None)
-
-    assert isinstance(ask(), AskedLauncher) == (others == "running")
-    assert bool(signals) == (others == "running")
-
-
-def test_a_launch_that_failed_for_good_says_why(signals: list[int]) -> None:
-    failure = {"problem": "npx was not found", "fix": "install it"}
-    write_lease(state=leases.FAILED, restarts_on=None, failure=failure)
-
-    told = ask()
-
-    assert isinstance(told, Restarted)
-    assert told.problem == "it could not be started: npx was not found"
-    assert "reconnect" in told.fix
-    assert not signals
-
-
-def test_a_launch_that_has_just_ended_is_no_crash() -> None:
-    told = ask()
-
-    assert isinstance(told, Restarted)
-    assert told.problem == "its launch has just ended"
-
-
-def wait_for_all(
-    before: dict[str, int], limit: float = 10.0, **changes: Any
-) -> dict[str, Restarted]:
+def wait(before: dict[str, int], limit: float = 10.0, **changes: Any) -> dict[str, Restarted]:
     """Return the outcomes of a request to this process, which has carried out one before."""
     launcher: Any = leases.describe_processes(TABLE, launcher=os.getpid())["launcher"]
     if "launcher" in changes:
         launcher = changes.pop("launcher")
-    asked = AskedLauncher(
-        f"{state.find_leases(os.environ)}/L.json",
-        "L",
-        before,
-        dict.fromkeys(before, 1),
-        time.time(),
-        launcher,
-    )
+    path = f"{state.find_leases(os.environ)}/L.json"
+    done = dict.fromkeys(before, 1)
+    asked = AskedLauncher(path, "L", before, done, time.time(), launcher)
     write_lease(**changes)
     return restart_server.wait(TABLE, asked, limit)
 
 
-def wait(limit: float = 10.0, **changes: Any) -> Restarted:
-    """Return the outcome for a launch whose only server was process 70."""
-    return wait_for_all({"server": 70}, limit, **changes)["server"]
+GO_ON = "its launcher goes on"
+REPLACED = {"restart_requests": 2, "server": 71}
+
+# What the lease says then, and of each server: the outcome, its old and new process, the problem.
+OUTCOMES: dict[str, tuple[dict[str, Any], dict[str, tuple[Any, ...]]]] = {
+    "a new server": (REPLACED, {"server": ("restarted", 70, 71, "")}),
+    "replaced by another request": (
+        {"restart_requests": 2},
+        {"server": ("restarted", 0, 70, "")},
+    ),
+    "nothing within the limit": ({"limit": 0.0}, {"server": ("failed", 70, 0, GO_ON)}),
+    "one of two within the limit": (
+        {**REPLACED, "limit": 0.0, "backends": make_further(restart_requests=1)},
+        {"server-2": ("failed", 80, 0, GO_ON)},
+    ),
+    "a failure": (
+        {"restart_requests": 2, "server": None, "state": leases.FAILED, "failure": WHY},
+        {"server": ("failed", 70, 0, WHY["problem"])},
+    ),
+    "an end meanwhile": (
+        {"launcher": OTHER["launcher"]},
+        {"server": ("failed", 70, 0, "its launch has ended (mcp-launch logs)")},
+    ),
+    "one of two that failed": (
+        {**REPLACED, "backends": make_further(state="failed", processes={}, failure=WHY)},
+        {
+            "server": ("restarted", 70, 71, ""),
+            "server-2": ("failed", 80, 0, "npx was not found"),
+        },
+    ),
+}
 
 
-def test_a_new_server_means_that_it_was_restarted() -> None:
-    told = wait(restart_requests=2, server=71)
+@pytest.mark.parametrize(("changes", "expected"), OUTCOMES.values(), ids=list(OUTCOMES))
+def test_a_request_to_restart_comes_to(
+    changes: dict[str, Any], expected: dict[str, tuple[Any, ...]]
+) -> None:
+    before = {"server": 70, **({"server-2": 80} if "backends" in changes else {})}
 
-    assert told[:3] == ("restarted", 70, 71)
+    told = wait(before, **changes)
 
-
-def make_further(**facts: Any) -> list[dict[str, Any]]:
-    usual = {"name": "server-2", "state": "running", "restart_requests": 2}
-    processes = {"server": {"pid": 81, "start": "1"}}
-    return [{"name": "server"}, {**usual, "processes": processes, **facts}]
-
-
-SEVERAL = {"server": 70, "server-2": 80}
-
-
-def test_a_server_that_is_still_being_replaced_is_waited_for() -> None:
-    backends = make_further(restart_requests=1)
-
-    told = wait_for_all(SEVERAL, limit=0.0, restart_requests=2, server=71, backends=backends)
-
-    assert "its launcher goes on" in told["server-2"].problem
-
-
-def test_the_one_of_several_servers_that_has_failed_says_why() -> None:
-    failure = {"problem": "no database", "fix": "start it"}
-    backends = make_further(state="failed", processes={}, failure=failure)
-
-    told = wait_for_all(SEVERAL, restart_requests=2, server=71, backends=backends)
-
-    assert told["server"][:3] == ("restarted", 70, 71)
-    assert (told["server-2"].outcome, told["server-2"].problem) == ("failed", "no database")
-
-
-def test_a_server_that_another_request_has_replaced_counts_as_restarted() -> None:
-    assert wait(restart_requests=2)[:3] == ("restarted", 0, 70)
-
-
-def test_a_failure_is_quoted_from_the_lease() -> None:
-    failure = {"problem": "no database", "fix": "start it"}
-
-    told = wait(restart_requests=2, server=None, state=leases.FAILED, failure=failure)
-
-    assert (told.outcome, told.problem) == ("failed", "no database")
-
-
-def test_a_launch_that_ends_meanwhile_is_reported() -> None:
-    assert wait(launcher=OTHER["launcher"]).problem == "its launch has ended (mcp-launch logs)"
-
-
-def test_nothing_is_waited_for_for_ever() -> None:
-    told = wait(limit=0.0)
-
-    assert (told.outcome, told.before) == ("failed", 70)
-    assert "its launcher goes on" in told.problem
+    for name, (outcome, old, new, problem) in expected.items():
+        assert (told[name].outcome, told[name].before, told[name].after) == (outcome, old, new)
+        assert problem in told[name].problem

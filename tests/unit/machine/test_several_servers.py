@@ -70,56 +70,32 @@ def isolate(made_up: MadeUpLaunches) -> dict[str, int]:
 
 def test_every_server_of_a_launch_is_below_its_own_session(made_up: MadeUpLaunches) -> None:
     pids = isolate(made_up)
+    census = made_up.take()
 
-    (host,) = made_up.take().hosts
-
+    (host,) = census.hosts
     assert [session.thread for session in host.sessions] == ["t-1", "t-2", "t-3"]
     first, second, third = host.servers
-    assert [one.pid for one in (first, second, third)] == [
-        *(pids["first"], pids["second"], pids["launcher"])
-    ]
-    assert [one.launch.calls for one in host.servers if one.launch] == [5, 3, 1]
+    assert [one.pid for one in host.servers] == [pids["first"], pids["second"], pids["launcher"]]
     assert {one.launcher for one in host.servers} == {pids["launcher"]}
     assert third.is_absent
     assert host.saved == 50_000_000
-
-
-def test_each_process_of_a_launch_is_counted_with_one_of_its_servers(
-    made_up: MadeUpLaunches,
-) -> None:
-    pids = isolate(made_up)
-
-    (host,) = made_up.take().hosts
-
-    first, second, third = host.servers
+    # Each process is counted with one of the servers.
     assert [one.memory.amount // 1_000_000 for one in host.servers] == [57, 72, 0]
     assert host.memory.amount == 129_000_000
     assert pids["launcher"] in first.processes
     assert not set(first.processes) & set(second.processes)
     assert third.processes == ()
 
-
-def test_a_launch_with_several_servers_has_a_row_for_each(made_up: MadeUpLaunches) -> None:
-    pids = isolate(made_up)
-
-    _, _, first, _, second, _, third = show(made_up.take())
-
-    assert first.split() == [
-        *("docs", str(pids["first"]), "1h", "57", "MB", "5", "-", "running,", "1", "refusal")
+    assert [" ".join(line.split()) for line in show(census)[2::2]] == [
+        f"docs {pids['first']} 1h 57 MB 5 - running, 1 refusal",
+        f"docs {pids['second']} 1h 72 MB 3 - running",
+        "docs - - - 1 - resting, saves 50 MB",
     ]
-    assert second.split() == ["docs", str(pids["second"]), "1h", "72", "MB", "3", "-", "running"]
-    assert third.split() == [*("docs", "-", "-", "-", "1", "-", "resting,", "saves", "50", "MB")]
-    verbose = show(made_up.take(), is_verbose=True)
     said = "      second server of this launch (one per session)"
-    assert said in verbose
+    assert said in show(made_up.take(), is_verbose=True)
 
-
-def test_programs_see_which_server_of_a_launch_it_is(made_up: MadeUpLaunches) -> None:
-    isolate(made_up)
-
-    (host,) = ps.describe(made_up.take())["hosts"]
-
-    servers = [server for session in host["sessions"] for server in session["servers"]]
+    (data,) = ps.describe(census)["hosts"]
+    servers = [server for session in data["sessions"] for server in session["servers"]]
     assert [one["launch"]["backend"] for one in servers] == ["server", "server-2", "server-3"]
     assert {one["launch"]["id"] for one in servers} == {"l-1"}
     assert {one["shared"] for one in servers} == {None}
@@ -195,26 +171,35 @@ def share(made_up: MadeUpLaunches, parent: int = 1) -> dict[str, Any]:
     """Add a pool that two threads of a host use."""
     host = made_up.start("codex")
     parts = start_pool(made_up, parent)
-    launchers = [use(made_up, parts, thread, host) for thread in ("t-1", "t-2")]
-    made_up.write_pool("5f3a", parts, sessions=["l-t-1", "l-t-2"])
+    launchers = [use(made_up, parts, thread, host) for thread in ("thread-1", "thread-2")]
+    made_up.write_pool("5f3a", parts, sessions=["l-thread-1", "l-thread-2"])
     return {"host": host, "launchers": launchers, **parts}
 
 
-def test_a_shared_server_is_in_every_session_that_uses_it(made_up: MadeUpLaunches) -> None:
+def test_a_shared_server_is_in_every_session_that_uses_it_and_counted_once(
+    made_up: MadeUpLaunches,
+) -> None:
     parts = share(made_up)
-
-    host, _, first, _, second = show(made_up.take())
-
+    census = made_up.take()
     pid = str(parts["server"]["pid"])
+
+    host, _, first, _, second = show(census)
     assert "  1 server  112 MB" in host
-    assert first.split() == [
-        *("docs", pid, "1h", "107", "MB", "0", "-", "running,", "shared", "by", "2")
-    ]
-    assert second.split() == [
-        *("docs", pid, "1h", "5.0", "MB", "0", "-", "running,", "shared", "by", "2")
-    ]
+    for row, memory in ((first, "107 MB"), (second, "5.0 MB")):
+        assert " ".join(row.split()) == f"docs {pid} 1h {memory} 0 - running, shared by 2"
     kept = f"      shared by 2 sessions; pool process {parts['pool']['pid']}"
     assert show(made_up.take(), is_verbose=True).count(kept) == 2
+    assert sum_up(census) == "2 sessions, 1 server, 112 MB"
+
+    (data,) = ps.describe(census)["hosts"]
+    servers = [server for session in data["sessions"] for server in session["servers"]]
+    expected = {"pool": parts["pool"]["pid"], "sessions": 2}
+    assert [one["shared"] for one in servers] == [expected, expected]
+    assert sum(one["memory"]["bytes"] for one in servers) == data["memory"]["bytes"] == 112_000_000
+
+    # Shown alone, a session has all of the memory.
+    (server,) = list_all(running.select(made_up.take(), ["thread-2"], []))
+    assert server.memory.amount == 107_000_000
 
 
 def test_a_shared_server_with_one_session_is_said_to_be_shared(made_up: MadeUpLaunches) -> None:
@@ -223,23 +208,6 @@ def test_a_shared_server_with_one_session_is_said_to_be_shared(made_up: MadeUpLa
     made_up.write_pool("5f3a", parts, sessions=["l-t-1"])
 
     assert show(made_up.take())[2].endswith("  running, shared")
-
-
-def test_programs_see_who_keeps_a_shared_server(made_up: MadeUpLaunches) -> None:
-    parts = share(made_up)
-
-    (host,) = ps.describe(made_up.take())["hosts"]
-
-    servers = [server for session in host["sessions"] for server in session["servers"]]
-    expected = {"pool": parts["pool"]["pid"], "sessions": 2}
-    assert [one["shared"] for one in servers] == [expected, expected]
-    assert sum(one["memory"]["bytes"] for one in servers) == host["memory"]["bytes"] == 112_000_000
-
-
-def test_a_prompt_counts_a_shared_server_once(made_up: MadeUpLaunches) -> None:
-    share(made_up)
-
-    assert sum_up(made_up.take()) == "2 sessions, 1 server, 112 MB"
 
 
 def share_among_kinds(made_up: MadeUpLaunches) -> dict[str, Any]:
@@ -260,28 +228,8 @@ def test_each_server_of_a_pool_has_its_own_memory(made_up: MadeUpLaunches) -> No
     # The first has the pool's own process, and each has its launcher.
     assert [one.memory.amount for one in list_all(census)] == [107_000_000, 67_000_000]
     assert sum_up(census) == "2 sessions, 2 servers, 174 MB"
-
-
-def test_a_server_that_is_shown_alone_has_not_the_memory_of_another_in_its_pool(
-    made_up: MadeUpLaunches,
-) -> None:
-    share_among_kinds(made_up)
-
-    (server,) = list_all(running.select(made_up.take(), ["t-2xx", "claude"], []))
-
-    assert server.memory.amount == 87_000_000
-
-
-def test_a_session_that_is_shown_alone_has_the_memory_of_its_shared_server(
-    made_up: MadeUpLaunches,
-) -> None:
-    host, parts = made_up.start("codex"), start_pool(made_up)
-    for thread in ("thread-1", "thread-2"):
-        use(made_up, parts, thread, host)
-
-    (server,) = list_all(running.select(made_up.take(), ["thread-2"], []))
-
-    assert server.memory.amount == 107_000_000
+    (alone,) = list_all(running.select(made_up.take(), ["t-2xx", "claude"], []))
+    assert alone.memory.amount == 87_000_000
 
 
 def test_a_pool_that_its_launcher_has_adopted_is_not_part_of_that_launch(
@@ -329,15 +277,17 @@ def test_what_belongs_to_a_pool_is_never_an_orphan_while_it_lives_or_is_used(
     assert (parts["server"]["pid"] in spared) == is_known
 
 
-@pytest.mark.usefixtures("closed_pipes")
-def test_a_server_whose_pool_is_gone_is_an_orphan(made_up: MadeUpLaunches) -> None:
+def test_a_server_whose_pool_is_gone_is_an_orphan_once_nobody_can_talk_to_it(
+    made_up: MadeUpLaunches, request: pytest.FixtureRequest
+) -> None:
     parts = start_pool(made_up)
     made_up.write_pool("5f3a", parts)
     made_up.end(parts["pool"]["pid"])
+    assert made_up.take().ownerless == []
 
-    census = made_up.take()
+    request.getfixturevalue("closed_pipes")
 
-    (orphan,) = census.ownerless
+    (orphan,) = made_up.take().ownerless
     assert (orphan.name, orphan.pid) == ("docs", parts["server"]["pid"])
     assert orphan.why_ownerless == f"its pool, process {parts['pool']['pid']}, is gone"
     assert len(orphan.processes) == 3
@@ -357,16 +307,6 @@ def test_a_server_whose_pool_is_gone_is_spared_while_a_launch_uses_it(
     assert "shared by 2 sessions; its pool is gone" in "\n".join(show(census, is_verbose=True))
 
 
-def test_a_server_whose_pool_is_gone_is_no_orphan_if_somebody_may_still_talk_to_it(
-    made_up: MadeUpLaunches,
-) -> None:
-    parts = start_pool(made_up)
-    made_up.write_pool("5f3a", parts)
-    made_up.end(parts["pool"]["pid"])
-
-    assert made_up.take().ownerless == []
-
-
 @pytest.mark.usefixtures("closed_pipes")
 def test_a_launch_without_a_host_that_shares_a_server_is_an_orphan_without_it(
     made_up: MadeUpLaunches,
@@ -382,14 +322,6 @@ def test_a_launch_without_a_host_that_shares_a_server_is_an_orphan_without_it(
     assert [one.pid for one in orphans] == parts["launchers"]
 
 
-def test_what_is_left_of_a_pool_is_removed_by_who_looks(made_up: MadeUpLaunches) -> None:
-    made_up.write_pool("5f3a", {"pool": record(77)}, boot="another")
-
-    made_up.take()
-
-    assert list((made_up.state / "pools").iterdir()) == []
-
-
 def test_ending_an_orphan_spares_a_pool_below_it(
     made_up: MadeUpLaunches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -402,10 +334,12 @@ def test_ending_an_orphan_spares_a_pool_below_it(
     (server,) = list_all(made_up.take())
     signalled: list[int] = []
 
-    def send(_table: object, one: Any, _number: int) -> None:
-        if one.pid in made_up.table.processes:
+    def send(_table: object, one: Any, _number: int) -> bool:
+        is_alive = one.pid in made_up.table.processes
+        if is_alive:
             signalled.append(one.pid)
             made_up.end(one.pid)
+        return is_alive
 
     monkeypatch.setattr(end_server, "send", send)
     spared = server_pools.list_spared(made_up.table, str(made_up.state))

@@ -8,6 +8,7 @@ import stat
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,6 +16,9 @@ from mcp_launch.protocol.memory import Remembered
 from mcp_launch.state import handshake_files
 from mcp_launch.state.handshake_files import prune
 from mcp_launch.state.handshakes import Handshakes, name_server, read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ANSWERS = {
     ("initialize", b""): b'{"result":{}}',
@@ -44,6 +48,11 @@ def find_file(environ: dict[str, str]) -> Path:
 # Reading and writing
 
 
+def change_header(file: Path, **members: object) -> None:
+    first, _, rest = file.read_bytes().partition(b"\n")
+    file.write_bytes(json.dumps(json.loads(first) | members).encode() + b"\n" + rest)
+
+
 def test_what_was_written_is_read_with_its_age(store: Handshakes) -> None:
     memory = make_memory(written=100.0)
     memory.size_of_server = 82
@@ -57,22 +66,6 @@ def test_what_was_written_is_read_with_its_age(store: Handshakes) -> None:
     assert 960.0 < read.written <= 970.0
     assert not read.is_due
     assert store.has_any()
-
-
-@pytest.mark.parametrize("size", [10**400, -1, "82", 1.5])
-def test_a_size_that_no_server_has_is_not_believed(
-    environ: dict[str, str], store: Handshakes, size: object
-) -> None:
-    store.write(make_memory(), 100.0)
-    file = find_file(environ)
-    header, answers = file.read_bytes().split(b"\n", 1)
-    changed = json.loads(header) | {"memory": size}
-    file.write_bytes(json.dumps(changed).encode() + b"\n" + answers)
-
-    read = store.read("c", 100.0)
-
-    assert read is not None
-    assert read.size_of_server == 0
 
 
 @pytest.mark.parametrize(("name", "known"), [("docs", "docs"), ("", ""), (3, ""), (None, "")])
@@ -89,40 +82,79 @@ def test_a_file_names_its_server_as_profiles_do(
     assert (kept[0], kept[1].answers) == (known, ANSWERS)
 
 
-def test_another_client_or_server_is_not_known(environ: dict[str, str], store: Handshakes) -> None:
+@pytest.mark.parametrize(
+    "size", [10**400, -1, "82", 1.5], ids=["huge", "less than 0", "text", "1.5"]
+)
+def test_a_size_that_no_server_has_is_not_believed(
+    environ: dict[str, str], store: Handshakes, size: object
+) -> None:
     store.write(make_memory(), 100.0)
+    change_header(find_file(environ), memory=size)
 
-    assert store.read("d", 100.0) is None
-    assert Handshakes(environ, "other").read("c", 100.0) is None
-    assert not Handshakes(environ, "other").has_any()
+    read = store.read("c", 100.0)
+
+    assert read is not None
+    assert read.size_of_server == 0
 
 
-def test_only_the_user_can_read_it(environ: dict[str, str], store: Handshakes) -> None:
+def test_only_its_user_client_and_server_read_it_until_it_is_forgotten(
+    environ: dict[str, str], store: Handshakes
+) -> None:
     before = os.umask(0)
     try:
         store.write(make_memory(), 100.0)
     finally:
         os.umask(before)
 
-    assert stat.S_IMODE(find_file(environ).stat().st_mode) == 0o600
-    assert stat.S_IMODE(find_file(environ).parent.stat().st_mode) == 0o700
-
-
-def test_a_file_that_others_can_write_is_ignored(
-    environ: dict[str, str], store: Handshakes
-) -> None:
-    store.write(make_memory(), 100.0)
-    find_file(environ).chmod(0o666)
-
-    assert store.read("c", 100.0) is None
-
-
-def test_a_link_is_not_followed(environ: dict[str, str], store: Handshakes) -> None:
-    store.write(make_memory(), 100.0)
     file = find_file(environ)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert store.read("d", 100.0) is None
+    other = Handshakes(environ, "other")
+    assert other.read("c", 100.0) is None
+    assert not other.has_any()
+    assert store.read("c", 100.0)
+
+    store.forget("c")
+    store.forget("c")
+    assert not file.exists()
+    store.claim_check("c")
+
+
+def link(file: Path) -> None:
     elsewhere = file.parent.parent / "elsewhere"
     file.rename(elsewhere)
     file.symlink_to(elsewhere)
+
+
+UNFIT: dict[str, Callable[[Path], object]] = {
+    "writable by others": lambda file: file.chmod(0o666),
+    "a link": link,
+    "empty": lambda file: file.write_bytes(b""),
+    "an empty line": lambda file: file.write_bytes(b"\n"),
+    "a list": lambda file: file.write_bytes(b"[1]\n"),
+    "nested too deeply": lambda file: file.write_bytes(b"[" * 100_000 + b"\n"),
+    "no text": lambda file: file.write_bytes(b"\xff\n"),
+    "a later format": lambda file: change_header(file, format=3),
+    "no format": lambda file: change_header(file, format=None),
+    "another client": lambda file: change_header(file, client="d"),
+    "a text for the time": lambda file: change_header(file, written="today"),
+    "no time": lambda file: change_header(file, written=None),
+    "a time that is too large": lambda file: change_header(file, written=10**400),
+    "a time to come": lambda file: change_header(file, written=time.time() + 1e6),
+    "a time long ago": lambda file: change_header(file, written=time.time() - 31 * 86_400),
+    "no questions": lambda file: change_header(file, answers=None),
+    "fewer questions": lambda file: change_header(file, answers=[]),
+    "another digest": lambda file: change_header(file, digest="0"),
+}
+
+
+@pytest.mark.parametrize("change", UNFIT.values(), ids=list(UNFIT))
+def test_a_file_that_does_not_fit_is_ignored(
+    environ: dict[str, str], store: Handshakes, change: Callable[[Path], object]
+) -> None:
+    store.write(make_memory(), 100.0)
+    change(find_file(environ))
 
     assert store.read("c", 100.0) is None
 
@@ -139,49 +171,6 @@ def test_every_way_to_cut_a_file_short_is_noticed(
         assert store.read("c", 100.0) is None, content[:length]
 
 
-def change_header(file: Path, **members: object) -> None:
-    first, _, rest = file.read_bytes().partition(b"\n")
-    file.write_bytes(json.dumps(json.loads(first) | members).encode() + b"\n" + rest)
-
-
-@pytest.mark.parametrize(
-    "members",
-    [
-        {"format": 3},
-        {"format": None},
-        {"client": "d"},
-        {"written": "today"},
-        {"written": None},
-        {"written": 10**400},
-        {"written": time.time() + 1e6},
-        {"written": time.time() - 31 * 86_400},
-        {"answers": None},
-        {"answers": []},
-        {"digest": "0"},
-    ],
-    ids=[
-        "a later format",
-        "no format",
-        "another client",
-        "a text for the time",
-        "no time",
-        "a number for the time that is too large",
-        "a time to come",
-        "a time long ago",
-        "no questions",
-        "fewer questions",
-        "another digest",
-    ],
-)
-def test_a_header_that_does_not_fit_is_ignored(
-    environ: dict[str, str], store: Handshakes, members: dict[str, object]
-) -> None:
-    store.write(make_memory(), 100.0)
-    change_header(find_file(environ), **members)
-
-    assert store.read("c", 100.0) is None
-
-
 @pytest.mark.parametrize("question", [["a", "b", "c"], ["a"], "ab", 1, [1, 2], None], ids=str)
 def test_a_question_of_an_unknown_form_is_left_out(
     environ: dict[str, str], store: Handshakes, question: object
@@ -195,41 +184,19 @@ def test_a_question_of_an_unknown_form_is_left_out(
     assert list(read.answers) == [("initialize", b"")]
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b"[1]\n", b"[" * 100_000 + b"\n", b"\xff\n"])
-def test_anything_else_is_ignored(
-    environ: dict[str, str], store: Handshakes, content: bytes
-) -> None:
-    store.write(make_memory(), 100.0)
-    find_file(environ).write_bytes(content)
-
-    assert store.read("c", 100.0) is None
-
-
 def test_a_memory_is_due_after_a_day_until_it_is_claimed(
     environ: dict[str, str], store: Handshakes
 ) -> None:
     store.write(make_memory(), 100.0)
     yesterday = time.time() - 90_000
     os.utime(find_file(environ), (yesterday, yesterday))
-    read = store.read("c", 100.0)
-    assert read is not None
-    assert read.is_due
-
+    due = store.read("c", 100.0)
     store.claim_check("c")
-    again = store.read("c", 100.0)
+    claimed = store.read("c", 100.0)
 
-    assert again is not None
-    assert not again.is_due
-
-
-def test_what_is_forgotten_is_gone(environ: dict[str, str], store: Handshakes) -> None:
-    store.write(make_memory(), 100.0)
-
-    store.forget("c")
-    store.forget("c")
-
-    assert not list(Path(handshake_files.find_directory(environ)).iterdir())
-    store.claim_check("c")
+    assert due
+    assert claimed
+    assert (due.is_due, claimed.is_due) == (True, False)
 
 
 def test_too_much_is_not_kept(store: Handshakes) -> None:
@@ -293,30 +260,24 @@ def name(script: Path, **changes: object) -> str:
     return name_server(**(facts | changes))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"argv": ["python", "-u"]},
+def test_whatever_decides_what_a_server_offers_is_in_its_name(script: Path, tmp_path: Path) -> None:
+    differing: list[dict[str, Any]] = [
+        *[{"argv": ["python", word]} for word in ("-u", "\0", "x" * 5000, "missing", "")],
         {"program": "/usr/bin/sh"},
         {"cwd": "/"},
+        {"cwd": ""},  # it was deleted
         {"environ": {"LANG": "de"}},
         {"environ": {"LANG": "C", "API_KEY": "1"}},
         {"environ": {}},
-    ],
-    ids=["command", "program", "directory", "value", "another variable", "a variable less"],
-)
-def test_what_decides_what_a_server_offers_is_in_its_name(
-    script: Path, changes: dict[str, object]
-) -> None:
-    assert name(script, **changes) != name(script)
+    ]
+    names = {name(script, **changes) for changes in [{}, *differing]}
+    assert len(names) == 1 + len(differing)
 
-
-@pytest.mark.parametrize(
-    "variable",
-    ["PWD", "TERM_SESSION_ID", "SSH_CONNECTION", "MCP_LAUNCH_ID", "TMUX_PANE"],
-)
-def test_what_differs_between_sessions_is_not_in_its_name(script: Path, variable: str) -> None:
-    assert name(script, environ={"LANG": "C", variable: "x"}) == name(script)
+    # What differs between sessions is not, nor how the same directory is called.
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert name(script, cwd=str(tmp_path / "link")) == name(script)
+    for variable in ("PWD", "TERM_SESSION_ID", "SSH_CONNECTION", "MCP_LAUNCH_ID", "TMUX_PANE"):
+        assert name(script, environ={"LANG": "C", variable: "x"}) == name(script), variable
 
 
 @pytest.mark.parametrize("option", ["{}", "--import={}"])
@@ -347,48 +308,23 @@ def test_another_version_of_a_package_is_another_server(tmp_path: Path) -> None:
     assert name(script) != before
 
 
-@pytest.mark.parametrize("word", ["\0", "x" * 5000, "missing", ""])
-def test_any_argument_has_a_name(script: Path, word: str) -> None:
-    assert name(script, argv=["python", word]) != name(script)
-
-
-def test_a_server_in_a_deleted_directory_has_a_name(script: Path) -> None:
-    assert name(script, cwd="") != name(script)
-
-
-def test_a_link_to_the_directory_is_the_same_directory(script: Path, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(tmp_path)
-
-    assert name(script, cwd=str(tmp_path / "link")) == name(script)
-
-
-# Bounds
-
-
-def fill(environ: dict[str, str], ages: list[float]) -> list[Path]:
+def test_of_too_many_files_the_oldest_are_removed_and_old_ones_always(
+    environ: dict[str, str],
+) -> None:
     directory = Path(handshake_files.find_directory(environ))
     directory.mkdir(parents=True)
-    files = []
-    for number, age in enumerate(ages):
-        file = directory / f"{number}.jsonl"
-        file.write_bytes(b"")
-        os.utime(file, (time.time() - age,) * 2)
-        files.append(file)
-    return files
 
+    def fill(ages: list[float]) -> list[Path]:
+        files = [directory / f"{number}.jsonl" for number in range(len(ages))]
+        for file, age in zip(files, ages, strict=True):
+            file.write_bytes(b"")
+            os.utime(file, (time.time() - age,) * 2)
+        return files
 
-def test_old_files_are_removed(environ: dict[str, str]) -> None:
-    old, new = fill(environ, [31 * 86_400.0, 29 * 86_400.0])
-
+    old, new = fill([31 * 86_400.0, 29 * 86_400.0])
     prune(environ)
+    assert (old.exists(), new.exists()) == (False, True)
 
-    assert not old.exists()
-    assert new.exists()
-
-
-def test_of_too_many_files_the_oldest_are_removed(environ: dict[str, str]) -> None:
-    files = fill(environ, [float(age) for age in range(300)])
-
+    files = fill([float(age) for age in range(300)])
     prune(environ)
-
     assert [file.exists() for file in files] == [True] * 256 + [False] * 44

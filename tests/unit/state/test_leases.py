@@ -170,10 +170,11 @@ def test_each_server_of_a_launch_reads_like_a_launch_of_its_own() -> None:
 
 def test_a_file_that_is_not_ours_is_kept(table: FakeProcessTable, tmp_path: Path) -> None:
     (tmp_path / "notes.json").write_text("not json", encoding="utf-8")
+    (tmp_path / "deep.json").write_text("[" * 100_000 + "]" * 100_000, encoding="utf-8")
     (tmp_path / "other.txt").write_text("{}", encoding="utf-8")
 
     assert ended.read_living(table, str(tmp_path)) == {}
-    assert len(list(tmp_path.glob("*.*"))) == 2
+    assert len(list(tmp_path.glob("*.*"))) == 3
 
 
 SEVERAL = [
