@@ -150,7 +150,7 @@ def test_an_idle_server_is_named_with_the_command_that_saves_its_memory(
     calls: int, doctor: Doctor, made_up: MadeUpLaunches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Keeper and guardian count, the launcher does not: it stays.
-    monkeypatch.setattr(units, "measure_swapped", lambda _: 200_000_000)
+    monkeypatch.setattr(linux, "measure_swapped", lambda _: 200_000_000)
     launch(made_up, 10, calls=calls, last_call=time.time() - HOUR_AGO if calls else None)
     [finding] = find(doctor)
     assert (finding["level"], finding["fix"]) == ("note", REST if calls else START)
