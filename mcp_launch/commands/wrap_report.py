@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from mcp_launch import masking
 from mcp_launch.commands.output import print_paragraph, print_row
 from mcp_launch.commands.screen import Screen
 from mcp_launch.config_files import diff, git_tracking, skip_reasons
@@ -18,7 +19,7 @@ from mcp_launch.errors import printable, tell
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcp_launch.config_files.diff import EntryDiff, EntryWords, WrittenKey
+    from mcp_launch.config_files.diff import EntryWords
     from mcp_launch.config_files.host_config import File, HostConfig
     from mcp_launch.config_files.planned_changes import Change, Entry
     from mcp_launch.config_files.replace_file import WrittenFile
@@ -67,22 +68,18 @@ class WrapReport:
         for change in changes:
             if change.is_any:
                 self.say(_name_file(change.host, change.file), "bold")
-                for one in diff.compare(change):
-                    self._show_entry(change, one)
+                for one in diff.list_words(change):
+                    if not one.entry.why_not:
+                        self._show_entry(change, one)
                 self.console.print()
 
-    def _show_entry(self, change: Change, found: EntryDiff) -> None:
+    def _show_entry(self, change: Change, found: EntryWords) -> None:
         entry = found.entry
         where = f" ({entry.scope})" if entry.scope != change.file.scope else ""
         self.say(f"{shlex.quote(entry.name)}{where}", indent=2)
-        for sign, style, lines in (("-", "red", found.removed), ("+", "green", found.added)):
-            for line in lines:
-                self._show_line(sign, style, line)
-
-    def _show_line(self, sign: str, style: str, line: WrittenKey) -> None:
-        before = Text(printable(f"    {sign} {line.begin}"), style)
-        words = Text(printable(", ".join(line.words) + line.end), style)
-        print_row(self.console, before, words)
+        for sign, style, words in (("-", "red", found.before), ("+", "green", found.after)):
+            line = Text(printable(masking.join(words)), style)
+            print_row(self.console, Text(f"    {sign} ", style), line)
 
     def show_skipped(self, changes: list[Change]) -> None:
         """Sum up what stays as it is; name only what the user should look at."""

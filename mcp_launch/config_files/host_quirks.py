@@ -136,8 +136,7 @@ class HostQuirks(NamedTuple):
     # one to the shell. Seen with Codex 0.125 and 0.166, Claude Code 2.1.325.
     starts_without_shell: bool = False
     json_extras: JsonExtras = "comments and trailing commas"
-    # The files with an allowlist of exact commands, and the commands; None: it does not match
-    # servers by their command, neither with an allowlist nor with plugins.
-    list_allowed_commands: Callable[[Site], dict[str, list[Any]]] | None = None
+    # The files with an allowlist of exact commands.
+    list_allowlists: Callable[[Site], list[str]] = lambda _: []
     # What the user loses when it cannot read a file, by the file's scope.
     losses: tuple[tuple[str, str], ...] = ()

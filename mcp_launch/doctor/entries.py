@@ -420,17 +420,11 @@ def _report_merged(below: Item, above: Item) -> Iterator[Finding]:
     """Report the result of two entries that a host merges key by key."""
     if not {"command", "url"} & set(above.entry):
         return  # it is meant to change the other
-    taken = [key for key in below.entry if key not in above.entry]
     name, title = below.name, below.host.title
     owner = "the outer project's" if below.is_of_project else "the user's"
-    if below.entry == above.entry:
-        result = "they are the same"
-    elif {"command", "url"} <= {*below.entry, *above.entry}:
+    result = f"what the project's leaves out comes from {owner}"
+    if {"command", "url"} <= {*below.entry, *above.entry}:
         result = f"the result has a command and a url, and {title} does not start"
-    elif taken:
-        result = f"the result has the project's command and {owner} {', '.join(taken)}"
-    else:
-        result = f"the project's is used, with further variables from {owner} env"
     how = "" if below.is_of_project else f": {_name_command(below)} {shlex.quote(name)}"
     yield Finding(
         "ML107",

@@ -15,6 +15,7 @@ from mcp_launch.machine.survey import Subject
 from mcp_launch.machine.wrap_warnings import find_reach
 from mcp_launch.protocol import get_member
 from mcp_launch.state import leases
+from mcp_launch.system import linux
 from mcp_launch.values import find_home_directory, shorten_home
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def _find_idle(survey: Survey) -> Iterator[Finding]:
     yield Finding(
         "ML409",
         Subject(),
-        f"{_count(idle)} not called in the last 10 minutes "
+        f"{units.count(len(idle), 'server')} not called in the last 10 minutes "
         f"{'takes' if len(idle) == 1 else 'take'} {units.tell_size(total)}: {_list_names(idle)}",
         "; ".join(fixes),
     )
@@ -207,7 +208,7 @@ def _measure(server: Server) -> int:
     """Return what would be saved, in bytes: everything but the launcher, which stays."""
     # What nobody uses is swapped out first.
     saved = [pid for pid in server.processes if pid != server.launcher]
-    return sum(server.shares[pid].amount + units.measure_swapped(pid) for pid in saved)
+    return sum(server.shares[pid].amount + linux.measure_swapped(pid) for pid in saved)
 
 
 def _list_names(idle: list[_Idle]) -> str:
@@ -221,10 +222,6 @@ def _list_names(idle: list[_Idle]) -> str:
         f"{f' ({len(parts)} servers)' if len(parts) > 1 else ''}"
         for name, parts in ordered
     )
-
-
-def _count(idle: list[_Idle]) -> str:
-    return f"{len(idle)} server{'' if len(idle) == 1 else 's'}"
 
 
 _REMEDIES = {

@@ -15,7 +15,7 @@ from mcp_launch.errors import (
     suggest,
 )
 from mcp_launch.launch import profile_file, profile_tables
-from mcp_launch.launch.profile_policies import GLOBS
+from mcp_launch.launch.profile_file import GLOBS
 from mcp_launch.machine.survey import Subject
 
 if TYPE_CHECKING:

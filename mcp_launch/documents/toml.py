@@ -63,7 +63,7 @@ def _load_newer(text: str, refused: Unreadable) -> dict[str, Any]:
         if "'\\x00'" in problem and "\0" not in text:
             further = Unreadable("Unexpected end of document", len(text))
     except TOMLKitError as error:  # a key appears twice, and tomlkit does not say where
-        raise Unreadable(str(error), _find_repeated(text, refused.offset)) from None
+        raise Unreadable(str(error), refused.offset) from None
     except RecursionError:
         further = Unreadable("it is nested too deeply", refused.offset)
     raise (further if further.offset > refused.offset else refused) from None
@@ -72,21 +72,6 @@ def _load_newer(text: str, refused: Unreadable) -> dict[str, Any]:
 def _find_offset(text: str, line: int, column: int) -> int:
     before = text.split("\n")[: line - 1]
     return sum(len(one) + 1 for one in before) + column - 1
-
-
-def _find_repeated(text: str, otherwise: int) -> int:
-    """Return the offset at which a key of an inline table appears for the second time."""
-    reader = _TomlReader(text)
-    try:
-        reader.read()
-    except (IndexError, RecursionError, Unreadable):
-        pass  # there is another error further down
-    seen: set[Path] = set()
-    for spot in sorted(reader.spots, key=lambda spot: spot.key):
-        if spot.path in seen:
-            return spot.key[0]
-        seen.add(spot.path)
-    return otherwise
 
 
 class _TomlReader:

@@ -127,10 +127,10 @@ def load(arguments: list[str], environ: Mapping[str, str]) -> Profile:
     values = _join([table.options for table in tables], variables, given)
     command = command or next((table.command for table in tables if table.command), [])
     if not command:
-        from mcp_launch.launch import missing_command
+        from mcp_launch.launch import program_help
 
         has_profile = bool(named.keys() - {DEFAULTS})
-        raise missing_command.explain(server, file.list_names(), has_profile=has_profile)
+        raise program_help.explain_missing(server, file.list_names(), has_profile=has_profile)
     wanted = Profile(values, command, tables)
     if wanted.direct and wanted.policies:
         raise Contradiction(

@@ -18,6 +18,8 @@ from mcp_launch.launch.options import (
     USAGE,
 )
 from mcp_launch.launch.profile_file import (
+    DEMANDS,
+    GLOBS,
     HAVE_NAMES,
     KEYS,
     KEYS_OF_A_VARIABLE,
@@ -26,8 +28,8 @@ from mcp_launch.launch.profile_file import (
     NUMBERS,
     OF_DOCTOR,
     PATTERN,
+    PLACES,
 )
-from mcp_launch.launch.profile_policies import DEMANDS, GLOBS, PLACES
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 

@@ -1,4 +1,4 @@
-"""Explain why the server's program was not found, and suggest where it is.
+"""Explain why there is no command, or its program was not found, and suggest what to do.
 
 Imported only then. Hosts hide what went wrong ("Tools: (none)"), so the fix has to be good.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from mcp_launch.errors import CommandNotFound, NotExecutable
+from mcp_launch.errors import CommandNotFound, NotExecutable, UsageError, suggest
 from mcp_launch.values import find_home_directory
 
 # How many directories of PATH a message shows.
@@ -124,3 +124,17 @@ def _newest(directory: str, below: str) -> list[str]:
     versions = {name: [int(part) for part in re.findall(r"\d+", name)] for name in names}
     newest_first = sorted(versions, key=lambda name: versions[name], reverse=True)
     return [f"{directory}/{name}/{below}" for name in newest_first]
+
+
+def explain_missing(server: str, known: list[str], *, has_profile: bool) -> UsageError:
+    """Return the error for a launch whose command nobody names; `known` servers have profiles."""
+    how = "write the command after the options: mcp-launch run -- npx -y some-server"
+    if not server:
+        return UsageError("no server command was given", fix=how)
+    if has_profile:
+        return UsageError(f"the profile of {server} has no command", fix=f"add one, or {how}")
+    return UsageError(
+        f"no profile defines the server {server}, and no command was given",
+        fix=f"{suggest(server, known)}"
+        f"add [servers.{server}] to ~/.config/mcp-launch/config.toml, or {how}",
+    )

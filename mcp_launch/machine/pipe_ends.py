@@ -62,10 +62,10 @@ class Endpoints:
                 return End("gone", name)
             holders = self.list_pipe_holders(name, mode)
         elif name.startswith("socket:"):
-            peer = self.find_peer(name)
+            peer = self._sockets.get(name)  # None: unknown
             if peer == "":
                 return End("gone", name)
-            holders = self.list_holders(peer or "")
+            holders = {holder for holder, _ in self._held.get(peer or "", [])}
         else:
             return End("unknown")
         return End("held" if holders else "unknown", name, tuple(sorted(holders)))
@@ -78,14 +78,6 @@ class Endpoints:
             for holder, number in self._held.get(name, [])
             if linux.read_access_mode(holder, number) in wanted
         }
-
-    def list_holders(self, name: str) -> set[int]:
-        """Return the pids that have a socket open."""
-        return {holder for holder, _ in self._held.get(name, [])}
-
-    def find_peer(self, name: str) -> str | None:
-        """Return the peer of a Unix socket; empty: it was closed, None: unknown."""
-        return self._sockets.get(name)
 
     @cached_property
     def _held(self) -> dict[str, list[tuple[int, str]]]:

@@ -52,11 +52,6 @@ def measure(pid: int) -> Memory:
     return Memory(amount, "RSS") if amount else Memory()  # exited, perhaps a zombie
 
 
-def measure_swapped(pid: int) -> int:
-    """Return how much memory of a process is swapped out, in bytes, which `measure` leaves out."""
-    return linux.measure_swapped(pid)
-
-
 def tell_size(amount: int) -> str:
     """Return a size in its largest unit, as in `1.2 GB`."""
     for unit, size in _SIZES.items():

@@ -62,6 +62,5 @@ def list_warnings(site: Site, changes: list[Change], launcher: str) -> Iterator[
             "everyone who uses it needs mcp-launch on PATH"
         )
     for host in dict.fromkeys(change.host for change in changes):
-        if list_allowed := host.quirks.list_allowed_commands:
-            for path in list_allowed(site):
-                yield f"{path} allows servers by exact command and may refuse wrapped ones"
+        for path in host.quirks.list_allowlists(site):
+            yield f"{path} allows servers by exact command and may refuse wrapped ones"

@@ -287,7 +287,10 @@ def trust(directory: object, level: str = "trusted") -> str:
 @pytest.mark.parametrize(
     ("text", "result"),
     [
-        ('[mcp_servers.docs]\ncommand = "sh"\nenv = { B = "1" }\n', "the user's args"),
+        (
+            '[mcp_servers.docs]\ncommand = "sh"\nenv = { B = "1" }\n',
+            "leaves out comes from the user's",
+        ),
         ('[mcp_servers.docs]\nurl = "http://x"\n', "a command and a url, and Codex does not start"),
         ("[mcp_servers.docs]\nenabled = false\n", ""),
         (PLAIN.replace("docs", "other"), ""),
@@ -437,7 +440,7 @@ def test_files_above_the_project_are_checked_as_their_hosts_read_them(doctor: Do
     # Codex merges what is in the repository, and reads nothing above it.
     [finding] = doctor.find("--select", "ML107")
     assert finding["subject"]["file"] == str(machine.project / OF_PROJECT)
-    assert "the project's command and the outer project's args" in finding["message"]
+    assert "what the project's leaves out comes from the outer project's" in finding["message"]
     (repository / ".git").rmdir()
     assert doctor.find("--select", "ML107") == []
 

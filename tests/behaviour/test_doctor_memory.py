@@ -13,7 +13,7 @@ from doctor_runs import install
 from git_repository import track
 from made_up_launches import MadeUpLaunches, make_binding, record
 
-from mcp_launch.machine import units
+from mcp_launch.system import linux
 
 if TYPE_CHECKING:
     from doctor_runs import Doctor
@@ -33,7 +33,7 @@ def made_up(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> MadeUpLaunches:
     """Return made-up launches on a machine on which docs is a wrapped server of Codex."""
     made_up = MadeUpLaunches(doctor.machine.home / ".local/state/mcp-launch", monkeypatch)
     doctor.machine.table = made_up.table
-    monkeypatch.setattr(units, "measure_swapped", lambda _: 0)
+    monkeypatch.setattr(linux, "measure_swapped", lambda _: 0)
     install(doctor.machine, "~/bin/mcp-launch")
     configure(doctor)
     return made_up
@@ -150,7 +150,7 @@ def test_an_idle_server_is_named_with_the_command_that_saves_its_memory(
     calls: int, doctor: Doctor, made_up: MadeUpLaunches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Keeper and guardian count, the launcher does not: it stays.
-    monkeypatch.setattr(units, "measure_swapped", lambda _: 200_000_000)
+    monkeypatch.setattr(linux, "measure_swapped", lambda _: 200_000_000)
     launch(made_up, 10, calls=calls, last_call=time.time() - HOUR_AGO if calls else None)
     [finding] = find(doctor)
     assert (finding["level"], finding["fix"]) == ("note", REST if calls else START)

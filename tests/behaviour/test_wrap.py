@@ -87,13 +87,11 @@ def test_where_servers_were_looked_for_is_said_if_there_are_none(
 def test_the_change_of_each_entry_is_shown(codex_file: Path) -> None:
     said = run_command("wrap", "--dry-run").stdout
 
-    assert said.splitlines()[:7] == [
+    assert said.splitlines()[:5] == [
         f"{codex_file} (Codex, user)",
         "  docs",
-        '    - command = "npx"',
-        '    - args = ["-y", "docs"]',
-        f'    + command = "{find_script()}"',
-        '    + args = ["run", "--server", "docs", "npx", "-y", "docs"]',
+        "    - npx -y docs",
+        f"    + {find_script()} run --server docs npx -y docs",
         "",
     ]
 

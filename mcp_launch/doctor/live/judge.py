@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mcp_launch.doctor.check import CHECKS, Finding, check
 from mcp_launch.doctor.live.conversation import DISCOVER, DISCOVER_GRACE, INITIALIZE, WIDTH, Opening
 from mcp_launch.errors import printable
+from mcp_launch.machine import units
 from mcp_launch.machine.wrap_warnings import tell_how
 
 if TYPE_CHECKING:
@@ -69,8 +70,7 @@ class ProbedServer:
         talk = self.find_talk(self.items[0])
         if talk.failure:
             return "does not start" if talk.failure.code == "ML301" else "does not answer"
-        count = len(talk.tools)
-        return f"ready in {talk.seconds:.1f} s, {count} tool{'s' if count != 1 else ''}"
+        return f"ready in {talk.seconds:.1f} s, {units.count(len(talk.tools), 'tool')}"
 
     def clean(self, text: str) -> str:
         """Return a server's output, safe to show."""

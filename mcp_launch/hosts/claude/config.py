@@ -142,7 +142,7 @@ CONFIG = HostConfig(
         processes="one",
         starts_without_shell=True,
         json_extras="nothing",
-        list_allowed_commands=settings.list_allowed_commands,
+        list_allowlists=settings.list_allowlists,
         losses=(
             ("user", "Claude Code does not start"),
             ("project", "Claude Code starts without its servers"),

@@ -71,19 +71,14 @@ def _find_users(site: Site) -> str:
     return os.path.join(site.find_home("CLAUDE_CONFIG_DIR", ".claude"), "settings.json")
 
 
-def list_allowed_commands(site: Site) -> dict[str, list[Any]]:
-    """Return the managed settings that allow servers by their exact command, with the commands."""
-    found = {}
+def list_allowlists(site: Site) -> list[str]:
+    """Return the managed settings that allow servers by their exact command."""
+    found = []
     for path in list_managed_settings(site):
         allowed = _read_json(path).get("allowedMcpServers")
         rules = allowed if isinstance(allowed, list) else []
-        commands = [
-            rule["serverCommand"]
-            for rule in rules
-            if isinstance(rule, dict) and "serverCommand" in rule
-        ]
-        if commands:
-            found[path] = commands
+        if any(isinstance(rule, dict) and "serverCommand" in rule for rule in rules):
+            found.append(path)
     return found
 
 

