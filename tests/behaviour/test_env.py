@@ -360,17 +360,6 @@ def test_no_secret_is_in_anything_that_is_shown(command: EnvCommand, words: list
     assert SECRET not in command.show(*words, explain="PLACE")
 
 
-def test_the_project_of_claude_code_may_set_variables(command: EnvCommand) -> None:
-    command.write("~/.claude.json", '{"mcpServers": {"docs": {"command": "cat"}}}')
-    command.write("~/.claude/settings.json", '{"env": {"OWN": "1"}}')
-    command.write(".claude/settings.json", '{"env": {"PROJECTS": "2"}}')
-
-    told = command.tell(server="docs", host="claude")
-
-    assert (values(told)["OWN"], values(told)["PROJECTS"]) == ("1", "2")
-    assert origins(told)["PROJECTS"] == "the project's settings"
-
-
 CODEX = """
 [mcp_servers.docs]
 command = "cat"

@@ -59,7 +59,6 @@ REFUSED = {
     ),
     "an empty text": ('command = ""\n', "2:1: `command` is empty", "write a value"),
     "a NUL": ('args = ["\\u0000"]\ncommand = "x"', "2:9: an element of `args` contains", "remove"),
-    "a NUL in a value": ('env = { A = "x\\u0000" }\n', "2:9: `A` contains a NUL", "remove"),
     "args alone": ('args = ["x"]\n', "2:1: `args` without a `command`", "add a `command`"),
     "an argument that is none": (
         'command = "x"\nargs = [\n  "y",\n  2,\n]\n',
@@ -82,7 +81,6 @@ REFUSED = {
         "2:1: `start` does not take true",
         'write one of "known", "now", "called"',
     ),
-    "a choice that is a list": ('start = ["now"]\n', "2:1: `start` does not take a list", "one of"),
     "a yes that is none": ('strict = "yes"\n', "2:1: `strict` must be true", "true or"),
     "a time that is none": ("rest = true\n", "2:1: `rest` does not take true", '"90s"'),
     "a number out of range": (
@@ -90,9 +88,7 @@ REFUSED = {
         "2:1: `max_servers` does not take 65",
         "write a number from 1 to 64",
     ),
-    "a part of a number": ("max_servers = 1.5\n", "2:1: `max_servers` does not take 1.5", "number"),
     "a number in quotes": ('max_servers = "8"\n', '2:1: `max_servers` does not take "8"', "number"),
-    "a boolean for a number": ("max_servers = true\n", "2:1: `max_servers` does not", "number"),
     "an unknown source": (
         'env_vars = [\n  "A",\n  { name = "B", source = "thraed" },\n]\n',
         '4:17: unknown source "thraed"',
