@@ -8,7 +8,9 @@ import sys
 
 import pytest
 from command_line import run_command
+from fake_hosts import limit_to_subtree
 
+from mcp_launch import system
 from mcp_launch.commands import ps
 from mcp_launch.errors import UsageError
 
@@ -21,7 +23,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_without_servers_the_data_is_empty() -> None:
+def test_without_servers_the_data_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system, "open_table", limit_to_subtree)  # hosts of others may run here
+
     data = json.loads(run_command("ps", "--json").stdout)
 
     assert (data["version"], data["hosts"], data["ownerless"]) == (1, [], [])
