@@ -240,6 +240,17 @@ def test_a_program_for_another_system_is_reported(what: str, doctor: Doctor) -> 
     assert f"{file} {'is ' if 'program' in what else ''}{what}" in doctor.find_only()["message"]
 
 
+def test_a_text_is_given_to_the_shell_by_hosts_of_node_and_by_the_launcher(
+    doctor: Doctor,
+) -> None:
+    file = str(install(doctor.machine, "server", "exit 0\n"))
+    install(doctor.machine, "~/bin/mcp-launch")
+    configure(doctor, "gemini", command=file)
+    configure(doctor, "codex", command="mcp-launch", args=["run", "--", file])
+
+    assert doctor.list_codes() == []
+
+
 def test_what_the_system_would_refuse_is_reported_with_what_to_do(doctor: Doctor) -> None:
     file = install(doctor.machine, "~/bin/server", mode=0o644)
     configure(doctor, "codex", command="server")
