@@ -125,6 +125,8 @@ def test_a_file_that_may_not_be_read_is_reported(doctor: Doctor) -> None:
         (CURSOR, spell(docs={}), "cannot start 'docs': it has no command"),
         (CURSOR, spell(docs={"command": ["npx"]}), "its command must be a string"),
         (CURSOR, spell(docs={"command": "npx", "args": "a b"}), "its args must be a list of str"),
+        (CURSOR, spell(docs="npx"), "it is not a table"),
+        ("opencode.json", '{"mcp": {"docs": {"command": ["sh"]}, "timeout": 5}}', ""),
         (CURSOR, '{"mcpServers": [{"name": "a"}]}', "finds no servers: mcpServers is a list"),
         (CODEX, '[[mcp_servers]]\ncommand = "x"\n', "finds no servers: mcp_servers is a list"),
         (CODEX, "mcp_servers = 3\n", "mcp_servers is neither a table nor a list"),

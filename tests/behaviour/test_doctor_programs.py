@@ -376,20 +376,6 @@ def test_claude_code_has_what_its_settings_set(
 
 
 @pytest.mark.parametrize(
-    ("host", "codes"),
-    [("claude", ["ML206"]), ("vscode", ["ML206"]), ("codex", []), ("claude-desktop", [])],
-)
-@pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "CLAUDE_CODE_MESSAGING_TOKEN"])
-def test_a_host_that_hands_its_credentials_on_is_reported(
-    host: str, codes: list[str], name: str, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(name, "x")
-    configure(doctor, host, command="sh")
-
-    assert doctor.list_codes() == codes
-
-
-@pytest.mark.parametrize(
     ("args", "codes"),
     [
         (["--pass-env", "safe"], []),
@@ -408,6 +394,24 @@ def test_a_wrapped_server_may_be_spared(
     configure(doctor, "claude", command="mcp-launch", args=["run", *args, "--", "sh"])
 
     assert doctor.list_codes("--ignore", "ML019") == codes
+
+
+@pytest.mark.parametrize(
+    ("host", "name", "codes"),
+    [
+        ("claude", "CLAUDE_CODE_MESSAGING_TOKEN", ["ML206"]),
+        ("vscode", "ANTHROPIC_API_KEY", ["ML206"]),
+        ("codex", "ANTHROPIC_API_KEY", []),
+        ("claude-desktop", "ANTHROPIC_API_KEY", []),
+    ],
+)
+def test_a_host_that_hands_its_credentials_on_is_reported(
+    host: str, name: str, codes: list[str], doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "x")
+    configure(doctor, host, command="sh")
+
+    assert doctor.list_codes() == codes
 
 
 @pytest.mark.parametrize("way", ["wrap", "[defaults]"])

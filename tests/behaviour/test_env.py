@@ -360,17 +360,6 @@ def test_no_secret_is_in_anything_that_is_shown(command: EnvCommand, words: list
     assert SECRET not in command.show(*words, explain="PLACE")
 
 
-def test_the_project_of_claude_code_may_set_variables(command: EnvCommand) -> None:
-    command.write("~/.claude.json", '{"mcpServers": {"docs": {"command": "cat"}}}')
-    command.write("~/.claude/settings.json", '{"env": {"OWN": "1"}}')
-    command.write(".claude/settings.json", '{"env": {"PROJECTS": "2"}}')
-
-    told = command.tell(server="docs", host="claude")
-
-    assert (values(told)["OWN"], values(told)["PROJECTS"]) == ("1", "2")
-    assert origins(told)["PROJECTS"] == "the project's settings"
-
-
 CODEX = """
 [mcp_servers.docs]
 command = "cat"
@@ -412,6 +401,14 @@ def test_an_entry_gets_what_its_host_gives_and_its_own(command: EnvCommand) -> N
     assert (values(told)["OWN"], origins(told)["OWN"]) == ("***", "the entry's env")
     assert (values(told)["NAMED"], origins(told)["NAMED"]) == ("n", "inherited from Codex")
     assert removed(told)["UNNAMED"] == "Codex does not pass it on to servers"
+    # No value of its env is shown, as it is or under another name.
+    text = (command.home / ".codex/config.toml").read_text(encoding="utf-8")
+    command.write("~/.codex/config.toml", text.replace('"own"', '"LEAK31abc"'))
+    for words in ([], ["--env", "COPY=local", "--env", "OWN=local"]):
+        assert "LEAK31abc" not in command.show(*words, server="docs")
+        explained = command.show(*words, server="docs", explain="OWN")
+        assert "LEAK31abc" not in explained
+        assert "***" in explained
     shown = command.show(server="docs")
     assert "docs is not wrapped: mcp-launch changes nothing in its environment" in shown
     assert "run: mcp-launch wrap docs --host codex" in shown
@@ -435,18 +432,6 @@ def test_a_safe_server_gets_the_key_that_its_own_entry_gives(command: EnvCommand
     assert origins(told)["OPENAI_API_KEY"] == "the entry's env"
     assert removed(told)["GEMINI_API_KEY"] == "withheld by --pass-env safe: Codex has it itself"
     assert told["explained"]["fix"] == "ask for it by name: --env GEMINI_API_KEY=local"
-
-
-def test_no_value_of_an_entrys_env_is_shown(command: EnvCommand) -> None:
-    configure_codex(command)
-    text = (command.home / ".codex/config.toml").read_text(encoding="utf-8")
-    command.write("~/.codex/config.toml", text.replace('"own"', '"LEAK31abc"'))
-
-    for words in ([], ["--env", "COPY=local", "--env", "OWN=local"]):
-        assert "LEAK31abc" not in command.show(*words, server="docs")
-        shown = command.show(*words, server="docs", explain="OWN")
-        assert "LEAK31abc" not in shown
-        assert "***" in shown
 
 
 def test_a_mistake_in_the_users_file_does_not_stop_an_entry_that_is_not_wrapped(

@@ -99,7 +99,8 @@ def test_a_program_gets_the_same_as_data(own_home: Path, project: Path) -> None:
 
 
 def test_a_table_that_is_invalid_is_listed_beside_the_others(own_home: Path) -> None:
-    write(own_home, "[servers.bad]\nx = 1\n[servers.good]\nstrict = true\n")
+    name = '"docs\\n  ours  \\u001b[2J"'  # which makes no line of its own
+    write(own_home, f"[servers.bad]\nx = 1\n[servers.{name}]\ncwd = '/y'\n")
 
     data = list_data()
 
@@ -107,8 +108,11 @@ def test_a_table_that_is_invalid_is_listed_beside_the_others(own_home: Path) -> 
     assert problem["server"] == "bad"
     assert "config.toml:2:1: unknown key `x`" in problem["problem"]
     assert "the keys are" in problem["fix"]
-    assert [one["server"] for one in data["profiles"]] == ["good"]
-    assert "unknown key `x`" in run_command("list", "--profiles").stdout
+    assert [one["server"] for one in data["profiles"]] == ["docs\n  ours  \x1b[2J"]
+    listed = run_command("list", "--profiles").stdout
+    assert "unknown key `x`" in listed
+    assert "\x1b" not in listed
+    assert not any(line.startswith("  ours") for line in listed.splitlines())
 
 
 @pytest.mark.parametrize(
@@ -135,15 +139,6 @@ def test_without_a_file_its_place_is_named() -> None:
 
     assert (done.returncode, list_data()["exists"]) == (0, False)
     assert done.stdout.startswith("There is no ~/.config/mcp-launch/config.toml;")
-
-
-def test_a_name_makes_no_line_of_its_own(own_home: Path) -> None:
-    write(own_home, '[servers."docs\\n  ours  \\u001b[2J"]\ncwd = "/y\\n  ours"\n')
-
-    listed = run_command("list", "--profiles").stdout
-
-    assert "\x1b" not in listed
-    assert not any(line.startswith("  ours") for line in listed.splitlines())
 
 
 def find_unused(*words: str) -> list[tuple[str, str]]:

@@ -69,14 +69,6 @@ def test_on_a_terminal_sentences_are_broken_between_words(
     assert "".join(line.strip() for line in lines).count("/srv/data") == 2
 
 
-@pytest.mark.usefixtures("wrappable")
-def test_in_a_pipe_every_line_and_path_is_whole(own_home: Path) -> None:
-    lines = run_command("wrap", "--dry-run").stdout.splitlines()
-
-    assert lines[0] == f"{own_home}/.codex/config.toml (Codex, user)"
-    assert "    - npx -y @modelcontextprotocol/server-filesystem /srv/data" in lines
-
-
 @pytest.mark.parametrize(("answer", "is_changed"), [(b"y\n", True), (b"\xff\xfe\n", False)])
 def test_only_yes_is_yes(
     wrappable: Path, answer: bytes, is_changed: bool, monkeypatch: pytest.MonkeyPatch

@@ -67,6 +67,7 @@ def test_everything_is_unwrapped_and_our_state_is_gone(
 ) -> None:
     own = write(own_home / ".cursor" / "mcp.json")
     assert run("wrap").returncode == 0
+    track(elsewhere.parent, ".mcp.json")  # which is no reason to leave it
     config = write(own_home / ".config" / "mcp-launch" / "config.toml", "")
 
     done = run("uninstall", "--json")
@@ -193,16 +194,6 @@ def test_a_file_that_we_have_not_wrapped_is_in_the_way_if_it_names_us(
     assert done.returncode == is_in_the_way
     assert state.exists() == is_in_the_way
     assert (str(path) in done.stdout) == is_in_the_way
-
-
-def test_a_tracked_file_is_unwrapped_too(project: Path) -> None:
-    path = write(project / ".mcp.json")
-    track(project, ".mcp.json")
-    assert run("wrap", "--file", str(path)).returncode == 0
-
-    assert run("uninstall").returncode == 0
-
-    assert path.read_text(encoding="utf-8") == TEXT
 
 
 def test_a_wrapped_file_that_is_gone_is_not_in_the_way_and_its_copy_is_named(

@@ -264,41 +264,27 @@ def test_an_allowlist_of_commands_is_warned_of(
     assert f"{managed} allows servers by exact command" in said
 
 
-def test_a_project_is_looked_at_where_its_files_are(project: Path, own_home: Path) -> None:
-    texts = {
-        ".mcp.json": "mcpServers",
-        ".cursor/mcp.json": "mcpServers",
-        ".vscode/mcp.json": "servers",
-    }
-    for name, key in texts.items():
-        write(project / name, json.dumps({key: {"it": {"command": "x"}}}))
-    write(project / ".codex" / "config.toml", '[mcp_servers.it]\ncommand = "x"\n')
-    below = project / "below"
-    below.mkdir()
-
-    said = run_command("wrap", "--yes", cwd=below).stdout
-
-    assert own_home.is_dir()
-    for name in (*texts, ".codex/config.toml"):
-        assert f"Changed {project / name}" in said
-
-
 def test_in_a_package_the_files_of_its_repository_are_wrapped_too(
     project: Path, own_home: Path
 ) -> None:
     package = project / "package"
     write(package / "package.json", "{}")
     write(package / ".mcp.json", '{"mcpServers": {"near": {"command": "x"}}}')
+    (package / "below").mkdir()
     write(project / ".mcp.json", '{"mcpServers": {"it": {"command": "x"}}}')
+    write(package / ".cursor/mcp.json", '{"mcpServers": {"it": {"command": "x"}}}')
+    write(package / ".vscode/mcp.json", '{"servers": {"it": {"command": "x"}}}')
     write(project / ".codex" / "config.toml", '[mcp_servers.it]\ncommand = "x"\n')
     before = write(project.parent / ".codex" / "config.toml", '[mcp_servers.it]\ncommand = "x"\n')
     above = write(project.parent / ".mcp.json", '{"mcpServers": {"it": {"command": "x"}}}')
 
-    said = run_command("wrap", "--yes", cwd=package).stdout
+    said = run_command("wrap", "--yes", cwd=package / "below").stdout
 
     assert own_home.is_dir()
-    for path in (package / ".mcp.json", project / ".mcp.json", project / ".codex/config.toml"):
-        assert f"Changed {path}" in said
+    for name in (".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json"):
+        assert f"Changed {package / name}" in said
+    for name in (".mcp.json", ".codex/config.toml"):
+        assert f"Changed {project / name}" in said
     for path in (before, above):  # they are above the repository
         assert f"Changed {path}" not in said
 
@@ -554,11 +540,9 @@ def test_an_entry_that_forgot_run_is_not_wrapped_again(own_home: Path, project: 
     said = " ".join(done.stdout.split())
     assert "Skipped it in" in said
     assert 'without the word run: write "args": ["run", "--start", "called", "cat"]' in said
-    listed = {
-        one["server"]: one for one in json.loads(run_command("list", "--json").stdout)["servers"]
-    }
-    assert listed["it"]["kind"] == "invalid"
-    assert listed["it"]["why_not"] == "the word run is missing after mcp-launch"
+    listed = json.loads(run_command("list", "it", "--json").stdout)["servers"][0]
+    assert listed["kind"] == "invalid"
+    assert listed["why_not"] == "the word run is missing after mcp-launch"
 
 
 def test_a_lock_that_cannot_be_made_is_an_error_in_plain_words(

@@ -160,25 +160,19 @@ def test_a_copy_goes_with_the_last_unwrap_though_its_host_has_rewritten_the_file
     assert list_recorded(state) == []
 
 
-def test_a_copy_goes_when_somebody_else_took_us_out(wrapped: Path, state: Path) -> None:
-    write(wrapped, TEXT)
-
-    assert run("unwrap").returncode == 0
-
-    assert list_copies(state) == []
-    assert list_recorded(state) == []
-
-
-def test_a_copy_of_before_is_replaced_where_nothing_of_ours_was_left(
+def test_a_copy_is_replaced_or_removed_where_somebody_else_took_us_out(
     wrapped: Path, state: Path
 ) -> None:
     later = TEXT.replace('"1"', '"2"')
     write(wrapped, later)  # by hand
-
     assert run("wrap").returncode == 0
-
     [copy] = list_copies(state)
     assert copy.read_text(encoding="utf-8") == later
+
+    write(wrapped, TEXT)
+    assert run("unwrap").returncode == 0
+    assert list_copies(state) == []
+    assert list_recorded(state) == []
 
 
 def test_two_copies_of_files_of_the_same_name_do_not_meet(
@@ -243,6 +237,10 @@ def test_unwrapping_everything_names_a_file_that_is_gone(elsewhere: Path, state:
     [copy] = list_copies(state)
     shutil.rmtree(elsewhere.parent)
     told = f"{elsewhere} was wrapped and is gone"
+    named = run("unwrap", "--file", str(elsewhere))
+    assert named.returncode == 2
+    assert told in named.stderr
+    assert "mcp-launch unwrap --file NEWPATH" in named.stderr
 
     assert told not in run("unwrap").stdout
     assert told not in run("unwrap", "--all", "--host", "codex").stdout
@@ -251,16 +249,6 @@ def test_unwrapping_everything_names_a_file_that_is_gone(elsewhere: Path, state:
     assert told in said
     assert "mcp-launch unwrap --file NEWPATH" in said
     assert f"A copy of the original is in {copy}" in said
-
-
-def test_a_file_that_is_named_and_gone_is_said_to_have_been_wrapped(elsewhere: Path) -> None:
-    elsewhere.unlink()
-
-    done = run("unwrap", "--file", str(elsewhere))
-
-    assert done.returncode == 2
-    assert f"{elsewhere} was wrapped and is gone" in done.stderr
-    assert "mcp-launch unwrap --file NEWPATH" in done.stderr
 
 
 def test_a_file_in_a_directory_that_is_closed_is_not_taken_for_gone(tmp_path: Path) -> None:
@@ -392,19 +380,6 @@ def test_a_directory_that_is_open_to_everybody_on_purpose_stays_so(tmp_path: Pat
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o1777
 
 
-def test_other_peoples_files_survive_beside_a_file(project: Path) -> None:
-    path = write(project / ".mcp.json")
-    names = (".mcp-launch-old.toml", ".mcp-launch-abcd1234", f".mcp-launch-draft-{NO_PID}-short")
-    mine = [write(project / name) for name in names]
-    for one in mine:
-        os.utime(one, (0, 0))
-
-    assert run("wrap").returncode == 0
-
-    assert read_command(path) == find_script()
-    assert all(one.exists() for one in mine)
-
-
 @pytest.mark.parametrize(
     ("pid", "age", "is_swept"),
     [(NO_PID, 7200, True), (NO_PID, 10, False), (os.getpid(), 7200, False)],
@@ -415,12 +390,15 @@ def test_only_a_draft_that_was_left_behind_is_removed(
 ) -> None:
     write(project / ".mcp.json")
     draft = write(project / f".mcp-launch-draft-{pid}-{'0af' * 10}00")
-    then = time.time() - age
-    os.utime(draft, (then, then))
+    names = (".mcp-launch-old.toml", ".mcp-launch-abcd1234", f".mcp-launch-draft-{NO_PID}-short")
+    mine = [write(project / name) for name in names]  # of other people
+    for one in (draft, *mine):
+        os.utime(one, (time.time() - age,) * 2)
 
     assert run("wrap").returncode == 0
 
     assert draft.exists() is not is_swept
+    assert all(one.exists() for one in mine)
 
 
 @pytest.mark.usefixtures("project")

@@ -62,7 +62,7 @@ def write_json(servers: list[dict[str, Any]], random: Any) -> str:
 
 
 FORMATS: dict[str, Any] = {"continue": write_yaml, "vibe": write_toml}
-FORMATS |= dict.fromkeys(("qwen", "kimi", "junie", "warp", "droid"), write_json)
+FORMATS |= dict.fromkeys(("qwen", "kimi"), write_json)
 
 
 @pytest.mark.parametrize("name", list(FORMATS))

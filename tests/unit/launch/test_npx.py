@@ -83,17 +83,12 @@ def test_the_program_gets_what_npx_adds_to_the_environment(machine: Machine) -> 
         "EDITOR": "vi",
     }
     machine.environ["VISUAL"] = "emacs"
-    by_path = machine.find(f"{machine.usr}/bin/npx", PINNED)
-    assert (by_path.argv, by_path.variables["EDITOR"]) == (["tiny-envdump"], "emacs")
-
-
-def test_the_directory_is_named_as_the_kernel_names_it(machine: Machine, tmp_path: Path) -> None:
-    machine.install()
-    link = tmp_path / "link"
+    link = machine.home / "link"
     link.symlink_to(machine.project)
     real, machine.project = machine.project, link
-
-    assert machine.find("npx", PINNED).variables["INIT_CWD"] == str(real)
+    by_path = machine.find(f"{machine.usr}/bin/npx", PINNED)
+    assert by_path.variables["INIT_CWD"] == str(real)  # as the kernel names it
+    assert (by_path.argv, by_path.variables["EDITOR"]) == (["tiny-envdump"], "emacs")
 
 
 # Which version
@@ -134,12 +129,6 @@ def test_a_check_that_we_have_noted_counts_for_a_day(machine: Machine) -> None:
     assert machine.find("npx", BY_NAME)
     set_age(stamp, 25 * HOUR)
     assert machine.keep("npx", BY_NAME).stamp == str(stamp)
-
-
-def test_a_check_that_cannot_be_noted_stops_nothing(machine: Machine) -> None:
-    write(machine.stamps, "a file where the directory should be")
-
-    runners.note_check(Kept("due", f"{machine.stamps}/0123456789abcdef"))
 
 
 def test_settings_that_changed_after_the_check_make_npx_check_again(machine: Machine) -> None:
@@ -189,6 +178,15 @@ def test_a_package_that_is_not_installed_is_known_to_be_missing(machine: Machine
     (installed / "concurrency.lock").mkdir()
     assert install.is_missing()
 
+    # Half an installation, also for a profile that needs the runner.
+    break_end(Installed(machine))
+    machine.asked = ["npm_execpath"]
+    kept = machine.keep("npm", "exec", "-y", "--", PINNED)
+    assert kept.why.startswith("the profile asks for npm_execpath")
+    assert kept.install
+    assert kept.install.runner == "npm"
+    assert kept.install.is_missing()
+
 
 def test_only_for_an_npm_that_does_not_lock_its_cache_we_lock_it(machine: Machine) -> None:
     one, two = (machine.keep("npx", PINNED).install for _ in range(2))
@@ -210,13 +208,14 @@ def test_only_for_an_npm_that_does_not_lock_its_cache_we_lock_it(machine: Machin
     os.close(two.turn)
 
 
-def test_nobody_waits_for_a_lock_that_cannot_be_made(machine: Machine) -> None:
+def test_what_cannot_be_written_stops_nothing_and_nobody_waits_for_it(machine: Machine) -> None:
     (machine.npm / "node_modules/libnpmexec/lib/with-lock.js").unlink()
     write(machine.stamps, "a file where the directory should be")
     install = machine.keep("npx", PINNED).install
 
     assert install
     assert install.take_turn()
+    runners.note_check(Kept("due", f"{machine.stamps}/0123456789abcdef"))
 
 
 def test_nobody_waits_for_a_package_that_is_there(machine: Machine) -> None:
@@ -231,16 +230,6 @@ def test_nobody_waits_for_a_package_that_is_there(machine: Machine) -> None:
 
     assert two.turn < 0
     os.close(one.turn)
-
-
-def test_half_an_installation_is_a_missing_package(machine: Machine) -> None:
-    break_end(Installed(machine))
-
-    install = machine.keep("npm", "exec", "-y", "--", PINNED).install
-
-    assert install
-    assert install.runner == "npm"
-    assert install.is_missing()
 
 
 @pytest.mark.parametrize(
@@ -264,15 +253,6 @@ def test_a_runner_that_we_do_not_understand_is_not_said_to_install(
     machine: Machine, words: list[str]
 ) -> None:
     assert machine.keep(*words).install is None
-
-
-def test_a_profile_that_needs_the_runner_lets_it_install_too(machine: Machine) -> None:
-    machine.asked = ["npm_execpath"]
-
-    kept = machine.keep("npx", PINNED)
-
-    assert kept.why.startswith("the profile asks for npm_execpath")
-    assert kept.install
 
 
 @pytest.mark.parametrize(
@@ -304,13 +284,10 @@ def test_a_program_of_the_project_is_preferred(machine: Machine) -> None:
     assert found.program == f"{machine.project.parent}/node_modules/.bin/tool"
     assert found.argv == ["tool", "a"]
     assert found.variables["PATH"].startswith(f"{machine.project.parent}/node_modules/.bin:")
-
-
-def test_a_project_without_the_package_changes_nothing(machine: Machine) -> None:
+    # What else the project has changes nothing.
     machine.install()
     write(machine.project / "package.json", {"name": "mine", "bin": {"mine": "x.js"}})
     write(machine.project / "node_modules/.package-lock.json", '{"node_modules/other": {}}')
-
     assert machine.find("npx", PINNED)
 
 

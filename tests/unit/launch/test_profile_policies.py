@@ -121,12 +121,6 @@ REFUSED = {
         "`allow` must be a list of names",
         'such as ["read_*"]',
     ),
-    "a pattern that is a number": (
-        '[servers.a.tools]\ndeny = ["x", 3]\n',
-        "2:14",
-        "an element of `deny` must be a string in quotes, not a number",
-        "write a string in quotes",
-    ),
     "an empty pattern": (
         '[servers.a.tools]\nallow = [""]\n',
         "2:10",
@@ -157,12 +151,6 @@ REFUSED = {
         "`arguments` must be a table, such as cwd = {",
         "write a table",
     ),
-    "arguments of a tool is a text": (
-        '[servers.a.tools.x]\narguments = "cwd"\n',
-        "2:1",
-        "`arguments` must be a table",
-        "write a table",
-    ),
     "an argument with a plain value": (
         '[servers.a.arguments]\ncwd = "project_root"\n',
         "2:1",
@@ -174,12 +162,6 @@ REFUSED = {
         "2:9",
         "unknown key `within` in [servers.a.arguments.cwd]",
         "the keys are inside, value",
-    ),
-    "a misspelt demand": (
-        '[servers.a.arguments.cwd]\ninsde = "cwd"\n',
-        "2:1",
-        "unknown key `insde`",
-        "did you mean inside?",
     ),
     "no demand": (
         "[servers.a.arguments]\ncwd = {}\n",
@@ -205,22 +187,10 @@ REFUSED = {
         "`inside` does not take sub/dir",
         "or a path that begins with / or ~",
     ),
-    "another user's home": (
-        '[servers.a.arguments]\ncwd = { inside = "~root" }\n',
-        "2:9",
-        "`inside` does not take ~root",
-        "or a path that begins with / or ~",
-    ),
     "a date as a value": (
         "[servers.a.arguments]\nday = { value = 2026-11-18 }\n",
         "2:9",
         "`value` must be a text, a number, true or false, or a list or table of these",
-        "put a date or a time in quotes",
-    ),
-    "a time deep in a value": (
-        "[servers.a.arguments]\nx = { value = { a = [12:30:00] } }\n",
-        "2:7",
-        "`value` must be a text",
         "put a date or a time in quotes",
     ),
     "a value that JSON does not have": (

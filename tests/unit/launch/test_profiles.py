@@ -59,7 +59,6 @@ REFUSED = {
     ),
     "an empty text": ('command = ""\n', "2:1: `command` is empty", "write a value"),
     "a NUL": ('args = ["\\u0000"]\ncommand = "x"', "2:9: an element of `args` contains", "remove"),
-    "a NUL in a value": ('env = { A = "x\\u0000" }\n', "2:9: `A` contains a NUL", "remove"),
     "args alone": ('args = ["x"]\n', "2:1: `args` without a `command`", "add a `command`"),
     "an argument that is none": (
         'command = "x"\nargs = [\n  "y",\n  2,\n]\n',
@@ -82,7 +81,6 @@ REFUSED = {
         "2:1: `start` does not take true",
         'write one of "known", "now", "called"',
     ),
-    "a choice that is a list": ('start = ["now"]\n', "2:1: `start` does not take a list", "one of"),
     "a yes that is none": ('strict = "yes"\n', "2:1: `strict` must be true", "true or"),
     "a time that is none": ("rest = true\n", "2:1: `rest` does not take true", '"90s"'),
     "a number out of range": (
@@ -90,9 +88,7 @@ REFUSED = {
         "2:1: `max_servers` does not take 65",
         "write a number from 1 to 64",
     ),
-    "a part of a number": ("max_servers = 1.5\n", "2:1: `max_servers` does not take 1.5", "number"),
     "a number in quotes": ('max_servers = "8"\n', '2:1: `max_servers` does not take "8"', "number"),
-    "a boolean for a number": ("max_servers = true\n", "2:1: `max_servers` does not", "number"),
     "an unknown source": (
         'env_vars = [\n  "A",\n  { name = "B", source = "thraed" },\n]\n',
         '4:17: unknown source "thraed"',
@@ -214,9 +210,11 @@ def test_a_file_that_cannot_be_used_stops_every_server(
 
 def test_what_was_read_is_kept_until_the_file_changes(user_file: Path, tmp_path: Path) -> None:
     """Whatever the times of the file say: some file systems store whole seconds."""
-    (tmp_path / "state").mkdir(mode=0o700)
     write(user_file, "[defaults]\nstrict = true\n")
     words, kept = ["--", "x"], tmp_path / "state" / "config.json"
+    assert profile.load(words, os.environ).strict
+    assert not (tmp_path / "state").exists()  # before the first launch nothing is kept
+    (tmp_path / "state").mkdir(mode=0o700)
     assert profile.load(words, os.environ).strict
     assert kept.is_file()
 
@@ -232,14 +230,6 @@ def test_what_was_read_is_kept_until_the_file_changes(user_file: Path, tmp_path:
     assert not profile.load(words, os.environ).no_log  # others may have written it
     kept.write_text("damaged", encoding="utf-8")
     assert profile.load(words, os.environ).strict
-
-
-def test_nothing_is_kept_before_the_first_launch(user_file: Path, tmp_path: Path) -> None:
-    write(user_file, "[defaults]\nstrict = true\n")
-
-    assert profile.load(["--", "x"], os.environ).strict
-
-    assert not (tmp_path / "state").exists()
 
 
 def test_a_profile_may_be_written_in_toml_1_1() -> None:
@@ -319,13 +309,9 @@ def test_options_go_before_variables_and_variables_before_the_file(user_file: Pa
     assert wanted.env["A"].source == "host"
     assert wanted.literals == {}
     assert wanted.dotenv == [".env", "~/.env", "x"]
-
-
-def test_a_fixed_value_of_an_option_takes_precedence_over_the_file(user_file: Path) -> None:
-    write(user_file, WHOLE)
-
-    wanted = profile.load(["--server", "docs", "--set", "A=a", "--set", "KEY=k"], os.environ)
-
+    environ = {**os.environ, "MCP_LAUNCH_STRICT": "0"}  # which says no
+    wanted = profile.load(["--server", "docs", "--set", "A=a", "--set", "KEY=k"], environ)
+    assert (wanted.strict, wanted.no_meta) == (False, True)
     assert wanted.literals == {"A": "a", "KEY": "k"}
     assert "KEY" not in wanted.env
 
@@ -367,15 +353,6 @@ def test_a_servers_own_table_goes_before_them(user_file: Path) -> None:
     assert wanted.literals == {"A": "all", "B": "it", "D": "it"}
     assert {name: one.source for name, one in wanted.env.items()} == {"C": "cwd"}
     assert wanted.dotenv == ["all.env", "it.env"]
-
-
-def test_options_and_variables_go_before_them(user_file: Path) -> None:
-    write(user_file, DEFAULTS)
-    environ = {**os.environ, "MCP_LAUNCH_STRICT": "0"}
-
-    wanted = profile.load(["--pass-env", "all", "--", "x"], environ)
-
-    assert (wanted.pass_env, wanted.strict) == (["all"], False)
 
 
 def test_defaults_are_no_profile_of_a_server(user_file: Path) -> None:
@@ -521,6 +498,8 @@ def test_a_secret_is_withheld_if_the_host_cannot_be_looked_at() -> None:
     decided = decide('pass_env = "safe"\n', ENVIRON, host_environ={})
 
     assert decided.kept_back == dict.fromkeys(SECRETS, "the environment of Codex cannot be read")
+    asked = 'pass_env = "safe"\nenv_vars = [{ name = "KEY", from = "ANTHROPIC_API_KEY" }]\n'
+    assert decide(asked, ENVIRON, host_environ={}).environ["KEY"] == "secret"
 
 
 def test_a_named_environment_has_what_was_named_and_the_basics() -> None:
@@ -576,15 +555,6 @@ MATCHES = {
 @pytest.mark.parametrize(("pattern", "name"), list(MATCHES))
 def test_a_pattern_matches(pattern: str, name: str) -> None:
     assert environment.matches(name, pattern) is MATCHES[pattern, name]
-
-
-def test_what_was_not_passed_on_can_still_be_asked_for() -> None:
-    text = 'pass_env = "safe"\nenv_vars = [{ name = "KEY", from = "ANTHROPIC_API_KEY" }]\n'
-
-    decided = decide(text, {"ANTHROPIC_API_KEY": "mine", "PATH": "/bin"})
-
-    assert decided.environ["KEY"] == "mine"
-    assert "ANTHROPIC_API_KEY" not in decided.environ
 
 
 def test_a_slip_in_what_is_passed_on_is_reported() -> None:
