@@ -261,14 +261,11 @@ def name(script: Path, **changes: object) -> str:
 
 
 def test_whatever_decides_what_a_server_offers_is_in_its_name(script: Path, tmp_path: Path) -> None:
-    differing: list[dict[str, object]] = [
-        *({"argv": ["python", word]} for word in ("-u", "\0", "x" * 5000, "missing", "")),
-        {"program": "/usr/bin/sh"},
-        *({"cwd": place} for place in ("/", "")),  # the second was deleted
-        *({"environ": one} for one in ({"LANG": "de"}, {"LANG": "C", "API_KEY": "1"}, {})),
-    ]
-    names = {name(script, **changes) for changes in [{}, *differing]}
-    assert len(names) == 1 + len(differing)
+    argv = [["python", word] for word in ("-u", "\0", "x" * 5000, "missing", "")]
+    environ = [{"LANG": "de"}, {"LANG": "C", "API_KEY": "1"}, {}]
+    differing = {"argv": argv, "program": ["/usr/bin/sh"], "cwd": ["/", ""], "environ": environ}
+    changes = [{fact: value} for fact, values in differing.items() for value in values]
+    assert len({name(script, **change) for change in [{}, *changes]}) == 1 + len(changes)
 
     # What differs between sessions is not, nor how the same directory is called.
     (tmp_path / "link").symlink_to(tmp_path)
