@@ -68,18 +68,14 @@ def without_pidfd(
 
 
 @pytest.mark.usefixtures("without_pidfd")
-def test_a_server_is_served_without_pidfd(wire: list[str], runner: LaunchRunner) -> None:
-    launch = runner.launch(*wire, "--", *ENVIRONMENT_SERVER)
-
-    assert launch.ask("look")["pid"]
-    assert launch.finish()[0] == 0
-
-
-@pytest.mark.usefixtures("without_pidfd")
 @pytest.mark.parametrize("is_stopped", [False, True], ids=["launcher runs", "launcher stopped"])
 def test_the_hosts_death_is_noticed_without_pidfd(
     wire: list[str], runner: LaunchRunner, liveness: LivenessSocket, *, is_stopped: bool
 ) -> None:
+    launch = runner.launch(*wire, "--", *ENVIRONMENT_SERVER)
+    assert launch.ask("look")["pid"], "a server is served"
+    assert launch.finish()[0] == 0
+
     # The test holds the writing end too, so the input never ends.
     reading, writing = os.pipe()
     code = (

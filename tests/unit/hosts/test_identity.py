@@ -324,8 +324,10 @@ INHERITED = {
     "vscode": ("", "CLAUDE_PROJECT_DIR"),
     "goose": (
         "AGENT_SESSION_ID",
-        "COPILOT_AGENT_SESSION_ID QWEN_CODE_SESSION_ID QWEN_CODE_PROJECT_DIR "
-        "KILO_RUN_ID KILO_PARENT_PID",
+        (
+            "COPILOT_AGENT_SESSION_ID QWEN_CODE_SESSION_ID QWEN_CODE_PROJECT_DIR "
+            "KILO_RUN_ID KILO_PARENT_PID"
+        ),
     ),
     # It may be one of these, by a name that we do not know.
     "unknown": (

@@ -18,7 +18,7 @@ from mcp_launch.state.handshake_files import prune
 from mcp_launch.state.handshakes import Handshakes, name_server, read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 ANSWERS = {
     ("initialize", b""): b'{"result":{}}',
@@ -263,7 +263,12 @@ def name(script: Path, **changes: object) -> str:
 def test_whatever_decides_what_a_server_offers_is_in_its_name(script: Path, tmp_path: Path) -> None:
     argv = [["python", word] for word in ("-u", "\0", "x" * 5000, "missing", "")]
     environ = [{"LANG": "de"}, {"LANG": "C", "API_KEY": "1"}, {}]
-    differing = {"argv": argv, "program": ["/usr/bin/sh"], "cwd": ["/", ""], "environ": environ}
+    differing: dict[str, Sequence[object]] = {
+        "argv": argv,
+        "program": ["/usr/bin/sh"],
+        "cwd": ["/", ""],
+        "environ": environ,
+    }
     changes = [{fact: value} for fact, values in differing.items() for value in values]
     assert len({name(script, **change) for change in [{}, *changes]}) == 1 + len(changes)
 
