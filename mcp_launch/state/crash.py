@@ -20,9 +20,11 @@ def describe(error: Exception, *, is_launch: bool = True) -> LaunchError:
     """Write a report and return the error to show; it holds no variables, which may be secret."""
     if isinstance(error, OSError) and error.errno in _EXHAUSTED:
         return OutOfResources(error)
+    # Not platform.platform(), which starts a process.
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
     text = "\n".join(
         [
-            f"mcp-launch {__version__}, Python {platform.python_version()}, {platform.platform()}",
+            f"mcp-launch {__version__}, Python {platform.python_version()}, {system}",
             f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())}, options: {_list_options()}",
             "",
             "".join(traceback.format_exception(error)),

@@ -190,7 +190,7 @@ def test_many_launches_write_at_the_same_time(runner: LaunchRunner, records: Pat
 PROFILE = """
 [servers.it]
 tools = { deny = ["fail"] }
-call_timeout = "1s"
+call_timeout = "3s"
 max_concurrent = 1
 
 [servers.it.arguments]
@@ -215,7 +215,7 @@ def test_a_profile_hides_pins_and_limits(
     assert "the tool fail of it is hidden" in read(use(launch, "fail"))
     outside = use(launch, "read", cwd=str(project.parent / "elsewhere"))
     assert "elsewhere" in read(outside)
-    assert "within 1 s" in read(use(launch, "wait"))
+    assert "within 3 s" in read(use(launch, "wait"))
     assert not use(launch, "read", cwd=".")["isError"]
     launch.finish()
 

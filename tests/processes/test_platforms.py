@@ -68,18 +68,14 @@ def without_pidfd(
 
 
 @pytest.mark.usefixtures("without_pidfd")
-def test_a_server_is_served_without_pidfd(wire: list[str], runner: LaunchRunner) -> None:
-    launch = runner.launch(*wire, "--", *ENVIRONMENT_SERVER)
-
-    assert launch.ask("look")["pid"]
-    assert launch.finish()[0] == 0
-
-
-@pytest.mark.usefixtures("without_pidfd")
 @pytest.mark.parametrize("is_stopped", [False, True], ids=["launcher runs", "launcher stopped"])
 def test_the_hosts_death_is_noticed_without_pidfd(
     wire: list[str], runner: LaunchRunner, liveness: LivenessSocket, *, is_stopped: bool
 ) -> None:
+    launch = runner.launch(*wire, "--", *ENVIRONMENT_SERVER)
+    assert launch.ask("look")["pid"], "a server is served"
+    assert launch.finish()[0] == 0
+
     # The test holds the writing end too, so the input never ends.
     reading, writing = os.pipe()
     code = (
@@ -191,25 +187,13 @@ def test_a_server_is_served_where_no_process_can_be_looked_at_unless_that_is_dem
 
 
 @needs_unshare
-@pytest.mark.parametrize(
-    ("end", "place"),
-    [
-        ("host is done", "another's /proc"),
-        ("launcher", "another's /proc"),
-        ("guardian", "no /proc"),
-        ("launcher and guardian", "another's /proc"),
-    ],
-)
+@pytest.mark.parametrize("end", ["host is done", "launcher", "guardian", "launcher and guardian"])
 def test_the_servers_group_is_ended_where_no_process_can_be_looked_at(
-    end: str,
-    place: str,
-    wire: list[str],
-    runner: LaunchRunner,
-    liveness: LivenessSocket,
+    end: str, wire: list[str], runner: LaunchRunner, liveness: LivenessSocket
 ) -> None:
     # A shell above the launch that outlives it: were the launcher the first process of its
     # namespace, the kernel would end everything with it.
-    words, depth = COVERS[place]
+    words, depth = COVERS["another's /proc"]
     reading, writing = os.pipe()
     stays = ["bash", "-c", f'"$@"; exec cat <&{reading}', "bash"]
     command = [*words, *stays, *RUN, *wire, "--", *FORKING_SERVER, liveness.path, "hostile"]
@@ -232,9 +216,8 @@ def test_the_servers_group_is_ended_where_no_process_can_be_looked_at(
             wait_until_gone(pid)
         assert launch.process.poll() is None
     finally:
-        if "--pid" in words:
-            # The pids are of the namespace, which ends now, and mean others here.
-            liveness.pids.clear()
+        # The pids are of the namespace, which ends now, and mean others here.
+        liveness.pids.clear()
         os.close(writing)
     launch.wait()
 

@@ -8,7 +8,7 @@ import stat
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,7 +18,7 @@ from mcp_launch.state.handshake_files import prune
 from mcp_launch.state.handshakes import Handshakes, name_server, read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 ANSWERS = {
     ("initialize", b""): b'{"result":{}}',
@@ -261,17 +261,16 @@ def name(script: Path, **changes: object) -> str:
 
 
 def test_whatever_decides_what_a_server_offers_is_in_its_name(script: Path, tmp_path: Path) -> None:
-    differing: list[dict[str, Any]] = [
-        *[{"argv": ["python", word]} for word in ("-u", "\0", "x" * 5000, "missing", "")],
-        {"program": "/usr/bin/sh"},
-        {"cwd": "/"},
-        {"cwd": ""},  # it was deleted
-        {"environ": {"LANG": "de"}},
-        {"environ": {"LANG": "C", "API_KEY": "1"}},
-        {"environ": {}},
-    ]
-    names = {name(script, **changes) for changes in [{}, *differing]}
-    assert len(names) == 1 + len(differing)
+    argv = [["python", word] for word in ("-u", "\0", "x" * 5000, "missing", "")]
+    environ = [{"LANG": "de"}, {"LANG": "C", "API_KEY": "1"}, {}]
+    differing: dict[str, Sequence[object]] = {
+        "argv": argv,
+        "program": ["/usr/bin/sh"],
+        "cwd": ["/", ""],
+        "environ": environ,
+    }
+    changes = [{fact: value} for fact, values in differing.items() for value in values]
+    assert len({name(script, **change) for change in [{}, *changes]}) == 1 + len(changes)
 
     # What differs between sessions is not, nor how the same directory is called.
     (tmp_path / "link").symlink_to(tmp_path)

@@ -10,8 +10,6 @@ from mcp_launch.errors import LaunchError, ProfileRefused, ServerFailed
 from mcp_launch.state import outcome
 from mcp_launch.state.outcome import Failure, Outcome
 
-# The attributes that hold sentences for people.
-
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:

@@ -36,6 +36,8 @@ def test_a_descriptor_shows_what_it_leads_to_and_how_it_is_open(pipe: tuple[int,
     assert [linux.read_access_mode(ME, fd) for fd in pipe] == [os.O_RDONLY, os.O_WRONLY]
     assert (str(pipe[0]), name) in linux.list_links(ME)
     assert linux.shows_descriptors()
+    share = linux.measure_share(ME)
+    assert share is None or share > 0
 
 
 def test_a_descriptor_can_be_opened_once_more(pipe: tuple[int, int]) -> None:
@@ -47,12 +49,6 @@ def test_a_descriptor_can_be_opened_once_more(pipe: tuple[int, int]) -> None:
         assert not os.get_inheritable(ours)
     finally:
         os.close(ours)
-
-
-def test_a_process_has_a_share_of_the_memory() -> None:
-    share = linux.measure_share(ME)
-
-    assert share is None or share > 0
 
 
 def test_nothing_is_known_of_a_process_that_is_not_there() -> None:
