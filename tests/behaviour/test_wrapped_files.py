@@ -72,7 +72,9 @@ def list_copies(state: Path) -> list[Path]:
 
 def list_recorded(state: Path) -> list[str]:
     """Return the files that are recorded as wrapped."""
-    files: dict[str, object] = json.loads((state / "wrapped.json").read_text())["files"]
+    files: dict[str, object] = json.loads((state / "wrapped.json").read_text(encoding="utf-8"))[
+        "files"
+    ]
     return sorted(files)
 
 

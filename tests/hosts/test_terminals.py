@@ -23,10 +23,7 @@ def test_two_terminals_on_one_daemon_and_a_new_thread_have_servers_that_know_the
         terminal.wait_for("done")
 
     (daemon,) = find_hosts(workspace)
-    assert (daemon["host"], daemon["role"], daemon["note"]) == ("codex", "daemon", None)
-    pids = {client["pid"] for client in daemon["clients"]}
-    assert pids == {terminal.process.pid for terminal in (one, two)}
-    assert all(client["terminal"].startswith("/dev/pts/") for client in daemon["clients"])
+    assert (daemon["host"], daemon["role"]) == ("codex", "daemon")
     promise(len(daemon["sessions"]) == 2, "nothing shows which of its threads it serves")
     titles = [f"Fix the login {codex.LOOK}", f"Write tests {codex.LOOK}"]
     assert list_titles(workspace) == dict(zip(projects, titles, strict=True))
@@ -58,8 +55,6 @@ def test_two_terminals_on_one_daemon_and_a_new_thread_have_servers_that_know_the
         for _ in range(2):
             terminal.press("\x03")
         terminal.process.wait(LIMIT)
-    left = wait_for_host(workspace, lambda host: host["clients"] == [])
-    assert left["note"] == "no terminal; Codex ends it in about a minute"
 
 
 def test_after_clear_and_resume_in_a_terminal_every_call_carries_its_session(
