@@ -7,8 +7,8 @@ from starting. The script's Python ignores them, and passes them on.
 
 It is one file, so that it is replaced at once, whole. The shell runs what Python takes for a
 string, and Python what follows it. `-I` is not enough: PYTHONEXECUTABLE still decides what Python
-takes for its own program, and with it where it looks for packages. So the script says both, and
-does without `site`, which would take longer than the shell does.
+takes for its own program, and with it where it looks for its library and for packages. So the shell
+hands it over under another name. `site` is left out, as it would take longer than the shell does.
 """
 
 from __future__ import annotations
@@ -40,6 +40,10 @@ _TEMPLATE = """\
 # The shell runs the first part, which is a string to Python; Python runs the rest.
 ''':'
 if [ -x {python} ] && [ -f {package} ]; then
+    if [ "${{PYTHONEXECUTABLE+set}}" ]; then
+        export {handed_over}="$PYTHONEXECUTABLE"
+        unset PYTHONEXECUTABLE
+    fi
     exec {python} -I -S "$0" "$@"
 fi
 gone() {{
@@ -67,8 +71,11 @@ fi
 gone "so this server runs without it"
 exec "$@"
 '''
+import os
 import sys
 
+if {handed_over!r} in os.environ:
+    os.environ["PYTHONEXECUTABLE"] = os.environ.pop({handed_over!r})
 sys.executable = {executable!r}
 sys.path += {path!r}
 if sys.argv[1:2] != ["run"]:
@@ -180,6 +187,7 @@ def _compose() -> str:
     return _TEMPLATE.format(
         shell=next(line for file, line in _SHELLS if os.access(file, os.X_OK) or file == "/bin/sh"),
         mark=_MARK,
+        handed_over="_MCP_LAUNCH_PYTHONEXECUTABLE",
         python=shlex.quote(python),
         package=shlex.quote(package),
         switches=" | ".join(one for one in options.SWITCHES if one != "--strict"),

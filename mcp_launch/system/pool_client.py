@@ -344,5 +344,7 @@ def _become_pool(listening: int, reading: int) -> None:
     code += "from mcp_launch.runtime import pool; raise SystemExit(pool.main())"
     options = ["-I"] + ["-B"] * sys.dont_write_bytecode
     argv = [sys.executable, *options, "-c", code, "mcp-launch-pool", str(listening), str(reading)]
-    environ = {k: v for k, v in os.environ.items() if not k.startswith("MCP_LAUNCH_")}
+    # The job has what the server gets; PYTHONEXECUTABLE would have our Python lose its library.
+    left_out = ("MCP_LAUNCH_", "PYTHONEXECUTABLE")
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(left_out)}
     os.execve(sys.executable, argv, environ)

@@ -117,6 +117,29 @@ def test_variables_for_the_servers_python_reach_only_the_server(
     assert (code, said) == (0, b"")
 
 
+@pytest.mark.parametrize("words", [[], ["--share", "project"]], ids=["alone", "shared"])
+def test_the_program_of_another_python_reaches_only_the_server(
+    words: list[str], own_home: Path, tmp_path: Path, runner: LaunchRunner
+) -> None:
+    # By this file, Python recognises its library; here is nothing else of it.
+    library = tmp_path / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+    library.mkdir(parents=True)
+    (library / "os.py").touch()
+    other = str(tmp_path / "bin" / "python3")
+    file = write_entry(own_home, ["/bin/sh", "-c", 'read -r line; env >"$SEEN"; read -r line'])
+    assert run_command("wrap", "--yes", "--", *words).returncode == 0
+    seen = tmp_path / "seen"
+    os.mkfifo(seen)
+
+    launch = start_entry(file, runner, PYTHONEXECUTABLE=other, SEEN=str(seen))
+    launch.send({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}})
+
+    environ = seen.read_text(encoding="utf-8").splitlines()
+    assert f"PYTHONEXECUTABLE={other}" in environ
+    assert not any(line.startswith("_MCP_LAUNCH_") for line in environ)
+    launch.finish()
+
+
 def test_a_variable_that_python_removes_reaches_a_server_that_is_not_python(
     own_home: Path, runner: LaunchRunner
 ) -> None:
