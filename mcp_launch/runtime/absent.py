@@ -10,10 +10,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mcp_launch.launch.plan import Plan
     from mcp_launch.protocol.memory import Remembered
     from mcp_launch.state.handshakes import Handshakes
     from mcp_launch.system import ProcessTable
-    from mcp_launch.system.spawn import ServerPlan
 
 # Programs that only start a server, and stay between it and us.
 _STARTERS = {"npx", "npm", "npm exec", "uvx", "uv", "pnpm", "pnpx", "bun", "bunx", "env", *SHELLS}
@@ -22,7 +22,7 @@ _STARTERS = {"npx", "npm", "npm exec", "uvx", "uv", "pnpm", "pnpx", "bun", "bunx
 class AbsentServers:
     """Keeps what a launch needs while its server does not run."""
 
-    def __init__(self, table: ProcessTable, handshakes: Handshakes, plan: ServerPlan) -> None:
+    def __init__(self, table: ProcessTable, handshakes: Handshakes, plan: Plan) -> None:
         self._table = table
         self._handshakes = handshakes
         self._plan = plan  # that the handshakes are named after
@@ -56,8 +56,11 @@ class AbsentServers:
         if server:
             # A shared one has been started for another session.
             self.note_variables(self._table.read_environ(server))
+        named = self._handshakes.variables
+        # Ours say the same in words that any server uses, such as the host's name.
+        asked = {one for one in self._plan.set_variables if not one.startswith("MCP_LAUNCH_")}
         told = private_values.Told(
-            self._plan.argv, self._plan.cwd.value, self._handshakes.variables
+            self._plan.argv, self._plan.cwd.value, named, asked - named.keys()
         )
         if found := private_values.find(memory.answers.values(), self._variables, told):
             state.note(f"the handshake is not kept: it contains {found}")

@@ -7,7 +7,8 @@ Nor is it kept if it contains a value that belongs to one session, terminal or l
 the value of any variable that the name of a memory leaves out, or has in another form. But many
 such values are ordinary words, and a server that names one must not lose its memory:
 
-* A value has at least four characters, and is not a plain word or `_KINDS`.
+* A value has at least four characters, and is not a plain word or `_KINDS`; unless the user asked
+  for a variable that is each session's own: there, an id may be anything.
 * One that the name covers (the directory of every session in it) tells nothing.
 * Up to 16 characters, it counts only as a whole word.
 
@@ -29,7 +30,7 @@ from mcp_launch.protocol import json_text
 from mcp_launch.state.handshakes import is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from mcp_launch.protocol.json_text import Json
 
@@ -61,6 +62,7 @@ class Told(NamedTuple):
     argv: list[str]
     cwd: str
     variables: Mapping[str, str]
+    of_session: Collection[str] = ()  # left out: the variables of a session, by their source
 
 
 def find(answers: Iterable[bytes], variables: Iterable[tuple[str, str]], told: Told) -> str:
@@ -96,10 +98,12 @@ def _list_of_session(variables: Iterable[tuple[str, str]], told: Told) -> Iterat
             # Only some of its directories are left out.
             known = named.get(name, "").split(os.pathsep)
             parts = [one for one in value.split(os.pathsep) if one not in known]
-        for part in parts:
-            if len(part) < _SHORTEST or (part.isalpha() and len(part) < _LONG):
+        for part in filter(None, parts):
+            is_word = len(part) < _SHORTEST or (part.isalpha() and len(part) < _LONG)
+            if is_word and name not in told.of_session:
                 continue
-            if not _occurs(part, covered):
+            # A word may be in what is covered by chance.
+            if is_word or not _occurs(part, covered):
                 yield name, part
                 if begins := _UUID.match(part):
                     yield name, begins.group()

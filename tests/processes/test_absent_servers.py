@@ -385,6 +385,15 @@ def test_no_session_is_told_what_belongs_to_another(
     assert len(server.list_starts()) == 2
 
 
+@pytest.mark.parametrize("session", ["7", "seven"])
+def test_an_id_that_the_user_asked_for_may_be_any_word(server: CountedServer, session: str) -> None:
+    server.put("instructions", "You serve $ID.")
+
+    server.open_session("--env", "ID=session", CLAUDE_CODE_SESSION_ID=session)
+
+    assert not server.is_remembered
+
+
 @pytest.mark.parametrize("place", ["instructions", "description"])
 def test_a_session_is_recognised_in_a_text_of_numbered_characters(
     server: CountedServer, place: str
