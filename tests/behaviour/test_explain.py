@@ -10,7 +10,7 @@ import sys
 import pytest
 from command_line import run_command
 
-from mcp_launch import cli
+from mcp_launch import main
 from mcp_launch.doctor.check import CHECKS
 
 
@@ -99,7 +99,7 @@ def test_a_terminal_shows_a_text_that_fits(name: str, monkeypatch: pytest.Monkey
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys, "stdout", terminal)
 
-    assert cli.run(["explain", name]) == 0
+    assert main(["explain", name]) == 0
 
     lines = re.sub(r"\x1b\[[\d;]*m", "", terminal.getvalue()).splitlines()
     assert max(map(len, lines)) <= 80

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from mcp_launch import __version__, cli
+from mcp_launch import __version__
+from mcp_launch.commands import command_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,7 +53,7 @@ def test_the_version_is_printed() -> None:
 
 
 def test_a_system_without_fork_is_refused_with_the_reason() -> None:
-    assert cli.run(["run", "--direct", "--", "server", "-x"]) == 125
+    assert command_line.run(["run", "--direct", "--", "server", "-x"]) == 125
 
 
 def test_a_closed_stdin_is_no_reason_for_a_traceback() -> None:

@@ -594,7 +594,7 @@ def test_no_call_is_lost_whenever_it_is_killed(
 
 
 def test_no_other_command_imports_what_only_exporting_needs() -> None:
-    code = "import sys, mcp_launch.cli, mcp_launch.commands.ps; print(*sys.modules)"
+    code = "import sys, mcp_launch.commands.command_line; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, encoding="utf-8"
     )

@@ -8,15 +8,15 @@ import re
 import signal
 import time
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
 from command_line import run_command
-from fake_hosts import STAYS, FakeHosts, limit_to_subtree, take, write_lease
+from fake_hosts import STAYS, FakeHosts, limit_to_subtree, write_lease
 from launches import LIMIT, RUN, SCRIPTED_SERVER, wait_for_lease, wait_until_gone
 from shown_servers import read_row, show_running
 
-from mcp_launch.commands import ps, reap
-from mcp_launch.commands.ps import PsRequest
+from mcp_launch import main, system
 from mcp_launch.system import linux
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def note(state: Path, fake_host: FakeHost, launcher: int, /, **facts: Any) -> Pa
 
 
 def end_orphans() -> int:
-    return reap.run(reap.ReapRequest(is_sure=True), os.environ, table=limit_to_subtree())
+    with mock.patch.object(system, "open_table", limit_to_subtree):
+        return main(["reap", "--yes"])
 
 
 def test_a_server_that_was_not_started_is_listed_below_its_session(
@@ -66,7 +67,7 @@ def test_a_server_that_was_not_started_is_listed_below_its_session(
         binding={"state": "tentative", "thread": "t-1", "evidence": "its lock"},
     )
 
-    host, thread, server = show_running(state)
+    host, thread, server = show_running()
 
     assert f"pid {fake_host.pid}  up 0s  1 server  " in host
     assert host.endswith(" (saves 80 MB)")
@@ -82,7 +83,7 @@ def test_what_is_saved_is_left_out_if_it_is_unknown(
 ) -> None:
     start(fake_hosts, state, state="not started", saved=saved)
 
-    shown = "\n".join(show_running(state))
+    shown = "\n".join(show_running())
 
     assert "  not started" in shown
     assert "saves" not in shown
@@ -94,23 +95,19 @@ def test_a_server_that_is_being_started_counts_as_running(
 ) -> None:
     start(fake_hosts, state, state=told, saved=80_000_000)
 
-    host, _, server = show_running(state)
+    host, _, server = show_running()
 
     assert "  1 server  " in host
     assert server.endswith("  starting")
     assert "saves" not in server
 
 
-def test_programs_get_the_state_of_each_server(
-    fake_hosts: FakeHosts, state: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_programs_get_the_state_of_each_server(fake_hosts: FakeHosts, state: Path) -> None:
     fake_host = start(
         fake_hosts, state, state="resting", since=1000.5, saved=80_000_000, starts=2, calls=3
     )
 
-    assert ps.run(PsRequest(is_json=True), os.environ, limit_to_subtree()) == 0
-
-    (host,) = json.loads(capsys.readouterr().out)["hosts"]
+    (host,) = json.loads(run_command("ps", "--json", table=limit_to_subtree()).stdout)["hosts"]
     (server,) = host["sessions"][0]["servers"]
     assert (host["not_running"], host["saved"]) == (1, 80_000_000)
     assert server["pid"] == server["launcher"] == fake_host.server
@@ -160,7 +157,7 @@ def test_a_launch_without_a_server_that_was_killed_is_not_listed(
         assert time.monotonic() < deadline
         time.sleep(0.005)
 
-    assert show_running(state)[0] == "No MCP servers are running."
+    assert show_running()[0] == "No MCP servers are running."
 
 
 # Real launches
@@ -185,8 +182,8 @@ def wait_for_state(state: Path, wanted: str, calls: int = 0) -> dict[str, Any]:
     return wait_for_lease(state, is_right)
 
 
-def find_only_server(state: Path) -> dict[str, Any]:
-    (host,) = ps.describe(take(state))["hosts"]
+def find_only_server() -> dict[str, Any]:
+    (host,) = json.loads(run_command("ps", "--json", table=limit_to_subtree()).stdout)["hosts"]
     ((server,),) = (session["servers"] for session in host["sessions"])
     assert isinstance(server, dict)
     return server
@@ -202,16 +199,16 @@ def test_a_real_launch_is_shown_as_not_started_until_it_is_called(
     host = launch(runner, "--start", "called")
     assert wait_for_state(state, "not started")["starts"] == 0
 
-    line, _, server = show_running(state)
+    line, _, server = show_running()
     assert re.search(r" \(saves \d+(\.\d)? MB\)$", line)
     assert re.search(r"  not started, saves \d+(\.\d)? MB$", server)
     assert read_row(server)[4] == "0"
-    assert find_only_server(state)["pids"] == [host.child]
+    assert find_only_server()["pids"] == [host.child]
 
     pid = host.call("look")["pid"]
     assert wait_for_state(state, "running", calls=1)["starts"] == 1
 
-    line, _, server = show_running(state)
+    line, _, server = show_running()
     assert "  1 server  " in line
     assert read_row(server)[1] == str(pid)
     shown = run_command("logs", "docs", "-v").stdout

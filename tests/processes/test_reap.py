@@ -7,7 +7,8 @@ import json
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 from fake_hosts import (
@@ -24,8 +25,8 @@ from fake_hosts import (
 )
 from launches import ENVIRONMENT_SERVER, RUN, python, wait_for_lease, wait_until_gone
 
-from mcp_launch.commands import reap as reap_command
-from mcp_launch.errors import LaunchError, UsageError
+from mcp_launch import main, system
+from mcp_launch.errors import LaunchError
 from mcp_launch.machine import end_server, process_snapshot
 from mcp_launch.machine.survey import open_survey
 from mcp_launch.system import linux
@@ -50,10 +51,10 @@ def state(tmp_path: Path) -> Path:
     return tmp_path / "state"
 
 
-def reap(**options: Any) -> int:
+def reap(*words: str) -> int:
     """Run the command on what this test started."""
-    request = reap_command.ReapRequest(**{"is_sure": True, **options})
-    return reap_command.run(request, os.environ, table=limit_to_subtree())
+    with mock.patch.object(system, "open_table", limit_to_subtree):
+        return main(["reap", *words])
 
 
 def is_there(pid: int) -> bool:
@@ -67,7 +68,7 @@ def test_a_server_whose_host_was_killed_is_ended_with_all_below_it(
     fake_host = fake_hosts.start("codex", *wire, command=STUBBORN).kill_host()
     below = linux.list_descendants(fake_host.server)
 
-    assert reap() == 0
+    assert reap("--yes") == 0
 
     assert len(below) == 1
     for pid in (fake_host.server, *below):
@@ -88,7 +89,7 @@ def test_a_server_is_asked_to_finish_first(fake_hosts: FakeHosts, tmp_path: Path
     command = [*serve(code), str(tmp_path / "finished")]
     fake_host = fake_hosts.start("codex", command=command).kill_host()
 
-    assert reap() == 0
+    assert reap("--yes") == 0
 
     wait_until_gone(fake_host.server)
     assert (tmp_path / "finished").exists()
@@ -104,7 +105,7 @@ def test_a_child_that_is_born_while_the_tree_ends_is_ended_too(fake_hosts: FakeH
     )
     fake_host = fake_hosts.start("codex", command=serve(code)).kill_host()
 
-    assert reap() == 0
+    assert reap("--yes") == 0
 
     for pid in linux.list_descendants(fake_host.launch.pid):
         wait_until_gone(pid)
@@ -115,7 +116,7 @@ def test_where_all_is_well_nothing_is_done(
 ) -> None:
     fake_host = fake_hosts.start("claude", "--socket", command=SERVER)
 
-    assert reap(is_sure=False) == 0
+    assert reap() == 0
 
     assert is_there(fake_host.server)
     assert capsys.readouterr().out == (
@@ -131,7 +132,7 @@ def test_a_child_of_a_living_parent_is_not_ended(runner: LaunchRunner) -> None:
     assert child.process.stdout
     child.process.stdout.close()
 
-    assert reap() == 0
+    assert reap("--yes") == 0
 
     assert child.process.poll() is None
 
@@ -148,7 +149,7 @@ def test_a_server_with_an_end_that_is_unknown_is_not_ended(fd: str, fake_hosts: 
     )
     fake_host = fake_hosts.start("codex", command=[*python(code), *SERVER]).kill_host()
 
-    assert reap() == 0
+    assert reap("--yes") == 0
 
     assert is_there(fake_host.server)
 
@@ -156,7 +157,7 @@ def test_a_server_with_an_end_that_is_unknown_is_not_ended(fd: str, fake_hosts: 
 def test_a_program_that_is_in_no_hosts_file_is_not_ended(fake_hosts: FakeHosts) -> None:
     fake_host = fake_hosts.start("codex", command=STAYS).kill_host()
 
-    assert reap() == 0
+    assert reap("--yes") == 0
 
     assert is_there(fake_host.server)
 
@@ -166,7 +167,7 @@ def test_a_command_that_may_be_of_another_project_ends_nothing(fake_hosts: FakeH
     fake_host = fake_hosts.start("codex", command=STAYS).kill_host()
     configure(STAYS)
 
-    assert reap() == 0
+    assert reap("--yes") == 0
 
     assert is_there(fake_host.server)
 
@@ -177,7 +178,7 @@ def test_an_orphan_that_an_unknown_program_may_have_started_is_not_ended(
     """Containers have any program for their first process."""
     fake_host = fake_hosts.start("claude", command=SERVER, init="process_api").kill_host()
 
-    assert reap() == 0
+    assert reap("--yes") == 0
 
     assert is_there(fake_host.server)
 
@@ -188,7 +189,7 @@ def test_a_server_that_has_just_started_is_not_ended(
     fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
     monkeypatch.setattr(process_snapshot, "SETTLED", 3600.0)
 
-    assert reap() == 0
+    assert reap("--yes") == 0
 
     assert is_there(fake_host.server)
     assert "Nothing to reap" in capsys.readouterr().out
@@ -202,7 +203,7 @@ def test_a_launch_that_has_just_started_is_not_ended(
     fake_host.kill_host()
     monkeypatch.setattr(process_snapshot, "SETTLED", 3600.0)
 
-    assert reap() == 0
+    assert reap("--yes") == 0
 
     assert is_there(fake_host.server)
 
@@ -233,8 +234,7 @@ def test_nothing_is_ended_unasked(fake_hosts: FakeHosts, monkeypatch: pytest.Mon
     fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
     monkeypatch.setattr(sys, "stdin", io.StringIO())
 
-    with pytest.raises(UsageError):
-        reap(is_sure=False)
+    assert reap() == 2
 
     assert is_there(fake_host.server)
 
@@ -244,10 +244,10 @@ def test_what_was_ended_is_printed_for_programs(
 ) -> None:
     fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
 
-    assert reap(is_sure=False, is_dry=True, is_json=True) == 0
+    assert reap("--dry-run", "--json") == 0
     planned = json.loads(capsys.readouterr().out)
     assert is_there(fake_host.server)
-    assert reap(is_json=True) == 0
+    assert reap("--yes", "--json") == 0
     done = json.loads(capsys.readouterr().out)
 
     wait_until_gone(fake_host.server)
@@ -274,7 +274,7 @@ def test_the_user_decides(
     monkeypatch.setattr(typed, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stdin", typed)
 
-    assert reap(is_sure=False) == 0
+    assert reap() == 0
 
     shown = capsys.readouterr().out
     assert "End 1 server and all child processes? [y/N]" in shown
@@ -296,7 +296,7 @@ def test_a_process_that_could_not_be_ended_is_reported(
 
     with monkeypatch.context() as context:
         context.setattr(signal, "pidfd_send_signal", refuse)
-        assert reap() == 1
+        assert reap("--yes") == 1
 
     told = f"mcp-docs (process {fake_host.server}): could not end process {fake_host.server}"
     assert told in capsys.readouterr().err
@@ -355,7 +355,7 @@ def test_a_launch_that_hangs_without_its_host_is_ended(
         os.kill(pid, signal.SIGSTOP)
     fake_host.kill_host()
 
-    assert reap() == 0
+    assert reap("--yes") == 0
 
     for pid in pids:
         wait_until_gone(pid)
@@ -370,10 +370,10 @@ def test_a_lease_that_another_user_can_write_ends_nothing(
     path = write_lease(state, processes={"server": fake_host.server, "host": fake_host.pid})
     path.chmod(0o666)
 
-    assert reap() == 0
+    assert reap("--yes") == 0
 
     assert is_there(fake_host.server)
     assert str(fake_host.server) not in capsys.readouterr().out
     path.chmod(0o600)
-    assert reap() == 0
+    assert reap("--yes") == 0
     wait_until_gone(fake_host.server)
