@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from command_line import run_command
 from made_up_launches import MadeUpLaunches, make_binding, record
-from screens import open_screen
 
-from mcp_launch.commands import ps, running_table
-from mcp_launch.commands.status_line import sum_up
 from mcp_launch.machine import end_server, process_snapshot, running, server_pools
 from mcp_launch.machine.pipe_ends import End
 
@@ -36,9 +35,19 @@ def list_all(census: Census) -> list[Server]:
     return [server for host in census.hosts for server in host.servers]
 
 
-def show(census: Census, **how: Any) -> list[str]:
-    lines = running_table.draw(census, running_table.TableRequest(open_screen(None), **how))
-    return [line.plain for line in lines[1:]]  # without the names of the columns
+def ps(made_up: MadeUpLaunches, *words: str) -> str:
+    done = run_command("ps", *words, table=made_up.table, MCP_LAUNCH_HOME=str(made_up.state))
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def show(made_up: MadeUpLaunches, *words: str) -> list[str]:
+    return ps(made_up, *words).splitlines()[1:]  # without the names of the columns
+
+
+def list_described(made_up: MadeUpLaunches) -> Any:
+    (host,) = json.loads(ps(made_up, "--json"))["hosts"]
+    return [server for session in host["sessions"] for server in session["servers"]]
 
 
 # A server for each session
@@ -102,14 +111,14 @@ def test_each_process_of_a_launch_is_counted_with_one_of_its_servers(
 def test_a_launch_with_several_servers_has_a_row_for_each(made_up: MadeUpLaunches) -> None:
     pids = isolate(made_up)
 
-    _, _, first, _, second, _, third = show(made_up.take())
+    _, _, first, _, second, _, third = show(made_up)
 
     assert first.split() == [
         *("docs", str(pids["first"]), "1h", "57", "MB", "5", "-", "running,", "1", "refusal")
     ]
     assert second.split() == ["docs", str(pids["second"]), "1h", "72", "MB", "3", "-", "running"]
     assert third.split() == [*("docs", "-", "-", "-", "1", "-", "resting,", "saves", "50", "MB")]
-    verbose = show(made_up.take(), is_verbose=True)
+    verbose = show(made_up, "-v")
     said = "      second server of this launch (one per session)"
     assert said in verbose
 
@@ -117,9 +126,8 @@ def test_a_launch_with_several_servers_has_a_row_for_each(made_up: MadeUpLaunche
 def test_programs_see_which_server_of_a_launch_it_is(made_up: MadeUpLaunches) -> None:
     isolate(made_up)
 
-    (host,) = ps.describe(made_up.take())["hosts"]
+    servers = list_described(made_up)
 
-    servers = [server for session in host["sessions"] for server in session["servers"]]
     assert [one["launch"]["backend"] for one in servers] == ["server", "server-2", "server-3"]
     assert {one["launch"]["id"] for one in servers} == {"l-1"}
     assert {one["shared"] for one in servers} == {None}
@@ -203,7 +211,7 @@ def share(made_up: MadeUpLaunches, parent: int = 1) -> dict[str, Any]:
 def test_a_shared_server_is_in_every_session_that_uses_it(made_up: MadeUpLaunches) -> None:
     parts = share(made_up)
 
-    host, _, first, _, second = show(made_up.take())
+    host, _, first, _, second = show(made_up)
 
     pid = str(parts["server"]["pid"])
     assert "  1 server  112 MB" in host
@@ -214,7 +222,7 @@ def test_a_shared_server_is_in_every_session_that_uses_it(made_up: MadeUpLaunche
         *("docs", pid, "1h", "5.0", "MB", "0", "-", "running,", "shared", "by", "2")
     ]
     kept = f"      shared by 2 sessions; pool process {parts['pool']['pid']}"
-    assert show(made_up.take(), is_verbose=True).count(kept) == 2
+    assert show(made_up, "-v").count(kept) == 2
 
 
 def test_a_shared_server_with_one_session_is_said_to_be_shared(made_up: MadeUpLaunches) -> None:
@@ -222,24 +230,23 @@ def test_a_shared_server_with_one_session_is_said_to_be_shared(made_up: MadeUpLa
     use(made_up, parts, "t-1", made_up.start("codex"))
     made_up.write_pool("5f3a", parts, sessions=["l-t-1"])
 
-    assert show(made_up.take())[2].endswith("  running, shared")
+    assert show(made_up)[2].endswith("  running, shared")
 
 
 def test_programs_see_who_keeps_a_shared_server(made_up: MadeUpLaunches) -> None:
     parts = share(made_up)
 
-    (host,) = ps.describe(made_up.take())["hosts"]
+    servers = list_described(made_up)
 
-    servers = [server for session in host["sessions"] for server in session["servers"]]
     expected = {"pool": parts["pool"]["pid"], "sessions": 2}
     assert [one["shared"] for one in servers] == [expected, expected]
-    assert sum(one["memory"]["bytes"] for one in servers) == host["memory"]["bytes"] == 112_000_000
+    assert sum(one["memory"]["bytes"] for one in servers) == 112_000_000
 
 
 def test_a_prompt_counts_a_shared_server_once(made_up: MadeUpLaunches) -> None:
     share(made_up)
 
-    assert sum_up(made_up.take()) == "2 sessions, 1 server, 112 MB"
+    assert ps(made_up, "--short") == "2 sessions, 1 server, 112 MB\n"
 
 
 def share_among_kinds(made_up: MadeUpLaunches) -> dict[str, Any]:
@@ -259,7 +266,7 @@ def test_each_server_of_a_pool_has_its_own_memory(made_up: MadeUpLaunches) -> No
 
     # The first has the pool's own process, and each has its launcher.
     assert [one.memory.amount for one in list_all(census)] == [107_000_000, 67_000_000]
-    assert sum_up(census) == "2 sessions, 2 servers, 174 MB"
+    assert ps(made_up, "--short") == "2 sessions, 2 servers, 174 MB\n"
 
 
 def test_a_server_that_is_shown_alone_has_not_the_memory_of_another_in_its_pool(
@@ -354,7 +361,7 @@ def test_a_server_whose_pool_is_gone_is_spared_while_a_launch_uses_it(
 
     assert census.ownerless == []
     assert {one.pool.pid for one in list_all(census) if one.pool} == {0}
-    assert "shared by 2 sessions; its pool is gone" in "\n".join(show(census, is_verbose=True))
+    assert "shared by 2 sessions; its pool is gone" in "\n".join(show(made_up, "-v"))
 
 
 def test_a_server_whose_pool_is_gone_is_no_orphan_if_somebody_may_still_talk_to_it(
