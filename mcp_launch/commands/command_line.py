@@ -15,11 +15,10 @@ from typing import Any
 
 import typer
 
-from mcp_launch import masking, state
+from mcp_launch import state
 from mcp_launch.commands.app import COMMANDS, app
 from mcp_launch.config_files import entry_script
 from mcp_launch.errors import LaunchError, UsageError, suggest, tell
-from mcp_launch.launch.options import SWITCHES, TAKE_A_VALUE
 
 # A shell sets these to ask typer what may come next, and after which words.
 _COMPLETE = "_MCP_LAUNCH_COMPLETE"
@@ -106,14 +105,17 @@ def _check_command(arguments: list[str]) -> None:
         UsageError: It does not.
 
     """
-    if not arguments and os.isatty(0):
-        return  # a person, who gets the help text
     first = arguments[0] if arguments else ""
+    if first in COMMANDS or (not arguments and os.isatty(0)):
+        return  # without any, a person gets the help text
+    from mcp_launch import masking
+    from mcp_launch.launch.options import SWITCHES, TAKE_A_VALUE
+
     name = first.partition("=")[0]
     if name in {*TAKE_A_VALUE, *SWITCHES}:
         command = masking.join(["mcp-launch", "run", *masking.mask(arguments)])
         raise UsageError(f"the word run is missing before {name}", fix=f"write run: {command}")
-    if first not in COMMANDS and (first == "--" or first[:1] != "-"):
+    if first == "--" or first[:1] != "-":
         raise UsageError(
             f"mcp-launch has no command {first!r}" if first else "the command is missing",
             fix=suggest(first, COMMANDS).strip()
@@ -123,6 +125,8 @@ def _check_command(arguments: list[str]) -> None:
 
 def _translate(bad: Any, command: str) -> UsageError:  # noqa: ANN401  # an instance of `_BadUsage`
     """Return our error for one of typer's."""
+    from mcp_launch.launch.options import SWITCHES, TAKE_A_VALUE
+
     said = bad.format_message().rstrip(".")
     said = f"{said[:1].lower()}{said[1:]}"
     option = getattr(bad, "option_name", "")

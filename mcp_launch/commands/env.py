@@ -13,7 +13,7 @@ import typer
 from rich.cells import cell_len
 from rich.text import Text
 
-from mcp_launch import launch, system
+from mcp_launch import system
 from mcp_launch.commands import policy_rules
 from mcp_launch.commands.app import Hosts, Json, TakesRunCommand, app, offer_servers
 from mcp_launch.commands.output import cut, print_json, print_paragraph, print_row
@@ -73,6 +73,7 @@ def env(  # noqa: PLR0913  # typer wants a parameter for each option
       mcp-launch env docs --explain --cwd       where a setting comes from
       mcp-launch env -- --pass-env safe npx x   as `mcp-launch run` would start it
     """  # noqa: D301  # typer's mark for lines to keep as they are
+    from mcp_launch import launch
     from mcp_launch.commands import env_report
     from mcp_launch.machine import preview_inputs
     from mcp_launch.machine.preview import Preview

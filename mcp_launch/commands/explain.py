@@ -16,7 +16,6 @@ from mcp_launch.commands.app import Json, app, offer
 from mcp_launch.commands.output import print_json, show_markdown
 from mcp_launch.commands.screen import say
 from mcp_launch.errors import UsageError, suggest
-from mcp_launch.launch.options import USAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,6 +117,8 @@ def _list_names() -> list[str]:
 
 def _find(name: str, read_help: Callable[[str], str]) -> list[_Explanation]:
     """Return what a name stands for: a topic may have the name of a command."""
+    from mcp_launch.launch.options import USAGE
+
     code = _CODE.fullmatch(name)
     if code and (codes := _list_codes(f"ML{code[2]}")):
         return codes

@@ -12,7 +12,6 @@ import typer
 from rich.cells import cell_len
 from rich.text import Text
 
-from mcp_launch import masking
 from mcp_launch.commands.app import Hosts, Json, Names, Verbose, app
 from mcp_launch.commands.output import Column, Layout, cut, make_text, print_json, wrap
 from mcp_launch.commands.screen import Screen
@@ -147,6 +146,8 @@ def _tell_running(one: Listed) -> str:
 
 def _tell_command(one: Listed, mark: str = "") -> str:
     """Return an entry's command; if there is a mark, shortened, and marked where it is."""
+    from mcp_launch import masking
+
     if one.state.address:
         return one.state.address
     if one.item.is_wrapped and not one.command:
@@ -159,6 +160,8 @@ def _shorten(words: list[str], mark: str) -> str:
 
     What is left is cut at its end, and two commands often differ only in their package's name.
     """
+    from mcp_launch import masking
+
     if not words:
         return ""
     telling = find_telling_word(words)
@@ -206,6 +209,8 @@ def _list_details(one: Listed, home: str) -> Iterator[str]:
 
 def _mask_options(one: Listed) -> dict[str, list[str]]:
     """Return the options of `run`; whether a value is a secret depends on its option."""
+    from mcp_launch import masking
+
     return {
         name: [masking.mask([name, text])[1] for text in texts]
         for name, texts in one.item.options.items()
@@ -238,6 +243,8 @@ def _show_nothing(screen: Screen, survey: Survey) -> None:
 
 def _describe(survey: Survey, listed: list[Listed]) -> dict[str, Any]:
     """Return everything as data."""
+    from mcp_launch import masking
+
     return {
         "version": VERSION,
         "servers": [_describe_listed(one) for one in listed],

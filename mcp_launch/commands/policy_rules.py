@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcp_launch import masking
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -46,6 +44,8 @@ def _tell_demand(pin: Mapping[str, Any]) -> str:
 
 def mask(policies: dict[str, Any]) -> dict[str, Any]:
     """Return policies with the secrets in them masked: a fixed value may be one."""
+    from mcp_launch import masking
+
     return masking.Scrubber(masking.list_in_value(policies)).clean_sent(policies)
 
 

@@ -19,38 +19,12 @@ from mcp_launch import state, system
 from mcp_launch.commands import output
 from mcp_launch.commands.app import Dry, Json, Yes, app
 from mcp_launch.commands.output import print_json
-from mcp_launch.config_files import backups, entry_script
 from mcp_launch.errors import InFile, LaunchError, name_reason
-from mcp_launch.launch import profile_tables
-from mcp_launch.state import calls, leases, pools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from mcp_launch.commands.edit_files import Edited, EditReport
-
-# What there is in our state directory, by its path in there.
-_OURS = re.compile(
-    "|".join(
-        (
-            r"leases(/[0-9a-f]{16,40}\.json)?",
-            r"logs(/[0-9a-f]{16,40}\.log(\.1)?)?",
-            r"handshakes(/[0-9a-f]{32}-[0-9a-f]{16}\.jsonl)?",
-            r"runners(/[0-9a-f]{16})?",
-            r"pools(/[0-9a-f]{4,64}\.(json|sock|lock))?",
-            rf"calls(/{calls.NAME})?",
-            r"exports(/[0-9a-f]{16}\.json)?",
-            r"nowhere",  # where Codex lists tools
-            rf"backups(/{backups.NAME.pattern})?",
-            r"([a-z]+/)?\.mcp-launch-draft-\d+-[0-9a-f]{32}",
-            r"crash-\d+\.txt|wrap\.lock|wrapped\.json(\.unreadable)?",
-            re.escape(profile_tables.KEPT),
-            re.escape(entry_script.NAME),
-        )
-    ),
-    re.DOTALL,
-)
-
 
 # How many files that are not ours are named.
 _NAMED = 5
@@ -67,6 +41,7 @@ def uninstall(*, yes: Yes = False, dry_run: Dry = False, as_json: Json = False) 
       mcp-launch uninstall --dry-run   what would be unwrapped and removed
     """  # noqa: D301  # typer's mark for lines to keep as they are
     from mcp_launch.commands import edit_files
+    from mcp_launch.launch import profile_tables
 
     directory = state.find_directory(os.environ)
     request = edit_files.EditRequest(
@@ -89,9 +64,9 @@ def uninstall(*, yes: Yes = False, dry_run: Dry = False, as_json: Json = False) 
             is_removed = not obstacles
             if is_removed:
                 report.say(f"Removed {directory}")
-    _conclude(report, obstacles)
+    config = profile_tables.locate(os.environ)
+    _conclude(report, config, obstacles)
     if as_json:
-        config = profile_tables.locate(os.environ)
         found = edit_files.describe(request, edited)
         print_json(
             {
@@ -106,10 +81,9 @@ def uninstall(*, yes: Yes = False, dry_run: Dry = False, as_json: Json = False) 
     return 1 if obstacles else 0
 
 
-def _conclude(report: EditReport, obstacles: list[str]) -> None:
+def _conclude(report: EditReport, config: str, obstacles: list[str]) -> None:
     for obstacle in obstacles:
         report.say(obstacle, "red")
-    config = profile_tables.locate(os.environ)
     if os.path.lexists(config):
         report.say(f"Your own profiles stay: {config}")
     if obstacles:
@@ -121,8 +95,9 @@ def _conclude(report: EditReport, obstacles: list[str]) -> None:
 
 def _list_obstacles(edited: Edited, directory: str) -> Iterator[str]:
     """Return what is in the way of removing our state, whether or not the files are unwrapped."""
-    from mcp_launch.config_files import wrap, wrapped_files
+    from mcp_launch.config_files import backups, wrap, wrapped_files
     from mcp_launch.config_files.skip_reasons import OTHERWISE
+    from mcp_launch.state import leases, pools
 
     for error in edited.report.errors:
         if _may_name_us(error):
@@ -174,7 +149,7 @@ def _may_name_us(error: LaunchError) -> bool:
 
 def _list_last_copies(directory: str) -> Iterator[tuple[str, str]]:
     """Return the wrapped files that are gone, each with its copy."""
-    from mcp_launch.config_files import wrapped_files
+    from mcp_launch.config_files import backups, wrapped_files
 
     for path in (*wrapped_files.list_gone(directory), *wrapped_files.list_forgotten(directory)):
         copy = backups.name_copy(directory, path)
@@ -190,15 +165,43 @@ def _list_still_wrapped(directory: str) -> Iterator[str]:
             yield f"{file.path} is still wrapped, or cannot be read"
 
 
+def _name_ours() -> re.Pattern[str]:
+    """Return what there may be in our state directory, by its path in there."""
+    from mcp_launch.config_files import backups, entry_script
+    from mcp_launch.launch import profile_tables
+    from mcp_launch.state import calls
+
+    return re.compile(
+        "|".join(
+            (
+                r"leases(/[0-9a-f]{16,40}\.json)?",
+                r"logs(/[0-9a-f]{16,40}\.log(\.1)?)?",
+                r"handshakes(/[0-9a-f]{32}-[0-9a-f]{16}\.jsonl)?",
+                r"runners(/[0-9a-f]{16})?",
+                r"pools(/[0-9a-f]{4,64}\.(json|sock|lock))?",
+                rf"calls(/{calls.NAME})?",
+                r"exports(/[0-9a-f]{16}\.json)?",
+                r"nowhere",  # where Codex lists tools
+                rf"backups(/{backups.NAME.pattern})?",
+                r"([a-z]+/)?\.mcp-launch-draft-\d+-[0-9a-f]{32}",
+                r"crash-\d+\.txt|wrap\.lock|wrapped\.json(\.unreadable)?",
+                re.escape(profile_tables.KEPT),
+                re.escape(entry_script.NAME),
+            )
+        ),
+        re.DOTALL,
+    )
+
+
 def _list_foreign(directory: str) -> list[str]:
     """Return what may not be ours, relative to our state directory."""
     if os.path.isdir(directory) and not state.is_users(os.stat(directory)):
         return [directory]
-    found = []
+    found, ours = [], _name_ours()
     for here, directories, files in os.walk(directory):
         for name in (*directories, *files):
             path = os.path.relpath(os.path.join(here, name), directory)
-            if not _OURS.fullmatch(path):
+            if not ours.fullmatch(path):
                 found.append(path)
                 directories[:] = [one for one in directories if one != name]
     return sorted(found)
@@ -206,6 +209,8 @@ def _list_foreign(directory: str) -> list[str]:
 
 def _remove(directory: str) -> Iterator[str]:
     """Remove our state directory; return why that failed."""
+    from mcp_launch.config_files import entry_script
+
     try:
         # The script comes last: an entry that nobody knows of may name it.
         for name in sorted(os.listdir(directory), key=lambda name: name == entry_script.NAME):
