@@ -187,15 +187,14 @@ def offer_sessions() -> list[str]:
     return offer(one.thread or one.session for host in hosts for one in host.sessions)
 
 
-Names = Annotated[
-    list[str] | None,
-    typer.Argument(
-        help="Servers; default: all.",
-        metavar="SERVER",
-        show_default=False,
-        autocompletion=offer_servers,
-    ),
-]
+def name_servers(text: str, metavar: str = "SERVER") -> Any:  # noqa: ANN401  # typer's own
+    """Return an argument for which a shell offers the servers in the hosts' files."""
+    return typer.Argument(
+        help=text, metavar=metavar, show_default=False, autocompletion=offer_servers
+    )
+
+
+Names = Annotated[list[str] | None, name_servers("Servers; default: all.")]
 Hosts = Annotated[
     list[str] | None,
     typer.Option(
@@ -218,6 +217,24 @@ Files = Annotated[
     list[str] | None,
     typer.Option("--file", metavar="FILE", help="Only this file; may be repeated."),
 ]
+Since = Annotated[
+    str,
+    typer.Option(
+        "--since", metavar="TIME", help="Only what came later: 10m, 2h, 10:00, 2026-11-17T10:00."
+    ),
+]
+Lines = Annotated[
+    int | None,
+    typer.Option(
+        "--lines",
+        "-n",
+        min=1,
+        metavar="NUMBER",
+        help="How many of the last; default: 30 calls or 200 lines, or all with --since.",
+        show_default=False,
+    ),
+]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Keep showing what is new.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Dry = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]

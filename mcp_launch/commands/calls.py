@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from mcp_launch import hosts as known_hosts
-from mcp_launch.commands.app import Hosts, Json, Session, app, offer_servers
+from mcp_launch.commands.app import Follow, Hosts, Json, Lines, Session, Since, app, name_servers
 from mcp_launch.commands.output import (
     Column,
     Layout,
@@ -102,12 +102,7 @@ _SECOND, _MINUTE, _TEN = 1000.0, 60_000.0, 10.0
 def show_calls(  # noqa: PLR0913  # one for each option
     servers: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Servers, as in docs or 'git*'; default: all.",
-            metavar="SERVER",
-            show_default=False,
-            autocompletion=offer_servers,
-        ),
+        name_servers("Servers, as in docs or 'git*'; default: all."),
     ] = None,
     *,
     tools: Annotated[
@@ -121,24 +116,9 @@ def show_calls(  # noqa: PLR0913  # one for each option
     failed: Annotated[
         bool, typer.Option("--failed", help="Only calls that failed or were refused.")
     ] = False,
-    since: Annotated[
-        str,
-        typer.Option(
-            "--since", metavar="TIME", help="Only later calls: 10m, 2h, 10:00, 2026-11-17T10:00."
-        ),
-    ] = "",
-    lines: Annotated[
-        int | None,
-        typer.Option(
-            "--lines",
-            "-n",
-            min=1,
-            metavar="NUMBER",
-            help="How many rows; default: 30, or all with --since or --stats.",
-            show_default=False,
-        ),
-    ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep showing new calls.")] = False,
+    since: Since = "",
+    lines: Lines = None,
+    follow: Follow = False,
     stats: Annotated[
         bool, typer.Option("--stats", help="Count calls, failures and durations of each tool.")
     ] = False,

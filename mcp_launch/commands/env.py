@@ -15,7 +15,7 @@ from rich.text import Text
 
 from mcp_launch import system
 from mcp_launch.commands import policy_rules
-from mcp_launch.commands.app import Hosts, Json, TakesRunCommand, app, offer_servers
+from mcp_launch.commands.app import Hosts, Json, TakesRunCommand, app, name_servers
 from mcp_launch.commands.output import cut, print_json, print_paragraph, print_row
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, printable
@@ -39,12 +39,7 @@ def env(  # noqa: PLR0913  # typer wants a parameter for each option
     context: typer.Context,
     server: Annotated[
         str,
-        typer.Argument(
-            help="A server of a host or profile; or, after --, the arguments of `run`.",
-            metavar="SERVER",
-            show_default=False,
-            autocompletion=offer_servers,
-        ),
+        name_servers("A server of a host or profile; or, after --, the arguments of `run`."),
     ] = "",
     *,
     host: Hosts = None,

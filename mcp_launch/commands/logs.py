@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 
 from mcp_launch import hosts
-from mcp_launch.commands.app import Json, Session, app, offer_servers
+from mcp_launch.commands.app import Follow, Json, Lines, Session, Since, app, name_servers
 from mcp_launch.commands.output import cut_id, print_json_line, print_row
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, printable, suggest
@@ -62,34 +62,14 @@ _FIRST = {"start", "rest"}
 def show_logs(  # noqa: PLR0913  # one for each option
     server: Annotated[
         str,
-        typer.Argument(
-            help="A server; default: all.",
-            metavar="SERVER",
-            show_default=False,
-            autocompletion=offer_servers,
-        ),
+        name_servers("A server; default: all."),
     ] = "",
     *,
     session: Session = "",
-    since: Annotated[
-        str,
-        typer.Option(
-            "--since", metavar="TIME", help="Only later lines: 10m, 2h, 10:00, 2026-11-17T10:00."
-        ),
-    ] = "",
+    since: Since = "",
     failed: Annotated[bool, typer.Option("--failed", help="Only what went wrong.")] = False,
-    lines: Annotated[
-        int | None,
-        typer.Option(
-            "--lines",
-            "-n",
-            min=1,
-            metavar="NUMBER",
-            help="How many of the last lines; default: 200, or all with --since.",
-            show_default=False,
-        ),
-    ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep showing new lines.")] = False,
+    lines: Lines = None,
+    follow: Follow = False,
     verbose: Annotated[
         bool,
         typer.Option("--verbose", "-v", help="Also show each decision of a launch, and all times."),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from mcp_launch.commands.app import Hosts, Json, Verbose, app, offer_servers
+from mcp_launch.commands.app import Hosts, Json, Verbose, app, name_servers
 from mcp_launch.commands.output import (
     Column,
     Layout,
@@ -82,12 +82,7 @@ _STYLES = {FAILED: "bold red", ENDED: "red", "running": "green"}
 def show_running(  # noqa: PLR0913  # one for each option
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Servers, hosts, or the beginnings of session ids; default: all.",
-            metavar="NAME",
-            show_default=False,
-            autocompletion=offer_servers,
-        ),
+        name_servers("Servers, hosts, or the beginnings of session ids; default: all.", "NAME"),
     ] = None,
     *,
     hosts: Hosts = None,

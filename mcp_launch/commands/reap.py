@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import typer
 from rich.text import Text
 
 from mcp_launch.commands import output
-from mcp_launch.commands.app import Json, Yes, app
+from mcp_launch.commands.app import Dry, Json, Yes, app
 from mcp_launch.commands.output import print_json, print_paragraph
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import LaunchError, tell
@@ -38,9 +37,7 @@ class _Ended(NamedTuple):
 def reap(
     *,
     yes: Yes = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be ended.")
-    ] = False,
+    dry_run: Dry = False,
     as_json: Json = False,
 ) -> int:
     """End the servers whose host is provably gone.

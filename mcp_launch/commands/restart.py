@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from rich.text import Text
 
-from mcp_launch.commands.app import Hosts, Json, Session, app, offer_servers
+from mcp_launch.commands.app import Hosts, Json, Session, app, name_servers
 from mcp_launch.commands.output import cut_id, print_json
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, printable, suggest
@@ -66,12 +66,7 @@ class _Chosen(NamedTuple):
 def restart(
     servers: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Servers that run.",
-            metavar="SERVER",
-            show_default=False,
-            autocompletion=offer_servers,
-        ),
+        name_servers("Servers that run."),
     ] = None,
     *,
     host: Hosts = None,

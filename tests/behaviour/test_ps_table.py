@@ -172,3 +172,12 @@ def test_names_choose_servers_hosts_and_sessions(
 
     sessions = [session for host in hosts for session in host["sessions"]]
     assert [one["server"] for session in sessions for one in session["servers"]] == left
+
+
+def test_where_processes_cannot_be_seen_nothing_is_said_to_be_missing(machine: Machine) -> None:
+    machine.table.SEES_ALL = False
+
+    shown = " ".join(machine.show())
+
+    assert "No MCP servers" not in shown
+    assert "servers may run that are not listed" in shown

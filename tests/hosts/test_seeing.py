@@ -163,7 +163,9 @@ def test_reap_removes_what_a_killed_host_left_and_nothing_else(
     wait_until_gone(killed.pid)
 
     # Only look at what this test has started: a developer may have orphans of their own.
-    done = run_command("reap", "--yes", table=limit_to_subtree(), **workspace.environment())
+    done = run_command(
+        "reap", "--yes", cwd=None, table=limit_to_subtree(), **workspace.environment()
+    )
 
     assert done.returncode == 0
     assert str(left["server"]) in done.stdout
