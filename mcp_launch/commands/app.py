@@ -32,7 +32,6 @@ SECTIONS = {
 
 # The module of each command.
 COMMANDS = {name: name for names in SECTIONS.values() for name in names} | {
-    "help": "explain",
     "list": "list_servers",
     "run": "app",
     "schema": "explain",

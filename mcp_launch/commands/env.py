@@ -14,7 +14,6 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from mcp_launch import system
-from mcp_launch.commands import policy_rules
 from mcp_launch.commands.app import Hosts, Json, TakesRunCommand, app, name_servers
 from mcp_launch.commands.output import cut, print_json, print_paragraph, print_row
 from mcp_launch.commands.screen import Screen
@@ -175,9 +174,11 @@ def _show_removed(console: Screen, title: str, removed: list[dict[str, str]]) ->
 
 def _show_policies(console: Screen, title: str, policies: list[dict[str, Any]]) -> None:
     """Show what the calls of a server must be like."""
+    from mcp_launch.commands.env_report import list_rules
+
     if policies:
         _print(console, f"{title}:", "underline")
-    rules = [(rule, one["origin"]) for one in policies for rule in policy_rules.list_rules(one)]
+    rules = [(rule, one["origin"]) for one in policies for rule in list_rules(one)]
     _show_rows(console, [(rule.about, rule.demand, origin) for rule, origin in rules])
 
 

@@ -5,12 +5,12 @@ Imported late: it knows the hosts, and reads profiles as a launch does.
 
 from __future__ import annotations
 
+import json
 import shlex
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_launch import hosts, masking
-from mcp_launch.commands import policy_rules
 from mcp_launch.config_files.wrap import SOURCES_OF_CODEX
 from mcp_launch.errors import LaunchError, ProfileRefused, UsageError, suggest
 from mcp_launch.launch import options, plan, profile_tables
@@ -149,8 +149,8 @@ def _list_notes(preview: Preview) -> list[str]:
 def _list_policies(preview: Preview) -> Iterator[dict[str, Any]]:
     """Return the policies for the server's tools and arguments, by the table that sets them."""
     tables = {place: table for place, table, _ in _list_tables(preview) if table}
-    for place, policies in policy_rules.list_in_force(tables):
-        yield {"origin": place, **policy_rules.mask(policies)}
+    for place, policies in _list_in_force(tables):
+        yield {"origin": place, **mask_policies(policies)}
 
 
 def _list_removed(preview: Preview) -> dict[str, str]:
@@ -554,3 +554,52 @@ def _find_default(option: str) -> str:
     if option in options.SWITCHES:
         return "off"
     return _DEFAULTS.get(option) or options.CHOICES[option][0] or "depends on the host"
+
+
+class PolicyRule(NamedTuple):
+    """One rule: what it is about, and what it demands."""
+
+    about: str  # the tools, or an argument
+    demand: str
+
+    def __str__(self) -> str:
+        """Return the rule in one line."""
+        return f"{self.about} {self.demand}"
+
+
+def list_rules(policies: Mapping[str, Any]) -> Iterator[PolicyRule]:
+    """Return the rules of one table of a profile."""
+    for key, patterns in (policies["tools"] or {}).items():
+        yield PolicyRule("tools", f"{key} {' '.join(patterns)}".rstrip())
+    yield from _list_pins(policies["arguments"] or {}, "")
+    for tool, pins in (policies["arguments_of"] or {}).items():
+        yield from _list_pins(pins, f" of {tool}")
+
+
+def _list_pins(pins: Mapping[str, Any], whose: str) -> Iterator[PolicyRule]:
+    for name, pin in pins.items():
+        yield PolicyRule(f"argument {name}{whose}", _tell_demand(pin))
+
+
+def _tell_demand(pin: Mapping[str, Any]) -> str:
+    if "value" in pin:
+        return f"is {json.dumps(pin['value'], ensure_ascii=False)}"
+    return f"inside {pin['inside']}"
+
+
+def mask_policies(policies: dict[str, Any]) -> dict[str, Any]:
+    """Return policies with the secrets in them masked: a fixed value may be one."""
+    return masking.Scrubber(masking.list_in_value(policies)).clean_sent(policies)
+
+
+def _list_in_force(tables: Mapping[str, Table]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Return the policies that apply to a server, each with the place that sets it.
+
+    The more important table comes first: it replaces the other, key by key.
+    """
+    seen: set[str] = set()
+    for place, table in tables.items():
+        own = {key: None if key in seen else one for key, one in table.policies.items()}
+        seen |= {key for key, one in own.items() if one is not None}
+        if any(one is not None for one in own.values()):
+            yield place, own

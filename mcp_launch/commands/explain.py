@@ -45,7 +45,6 @@ def _offer_names() -> list[str]:
 
 
 @app.command("explain")
-@app.command("help", hidden=True)
 def explain(
     context: typer.Context,
     names: Annotated[
@@ -68,7 +67,7 @@ def explain(
       mcp-launch explain ML206       what a finding means, and how to fix it
       mcp-launch explain ML2         list the codes that begin with ML2
       mcp-launch explain options     the options of run
-      mcp-launch help ps             the same command by its other name
+      mcp-launch explain ps          a command's own help
     """  # noqa: D301  # typer's mark for lines to keep as they are
 
     def read_help(name: str) -> str:

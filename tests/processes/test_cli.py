@@ -66,7 +66,7 @@ def test_a_closed_stdin_is_no_reason_for_a_traceback() -> None:
     assert b"Traceback" not in refused.stderr
 
 
-@pytest.mark.parametrize("words", ["--version", "list --json", "help", "schema", "logs"])
+@pytest.mark.parametrize("words", ["--version", "list --json", "explain", "schema", "logs"])
 def test_a_closed_stdout_is_no_bug_of_ours(words: str, own_home: Path) -> None:
     command = f"exec {sys.executable} -m mcp_launch {words} >&- <&-"
     done = subprocess.run(["/bin/sh", "-c", command], check=False, capture_output=True, timeout=60)
