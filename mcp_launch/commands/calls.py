@@ -210,7 +210,7 @@ def _show_statistics(
     counted = count_calls(filter(is_wanted, calls) if is_wanted else calls, time.time())
     shown = counted[:limit]
     if is_json:
-        print_json({"version": VERSION, "tools": [_describe_tool(one) for one in shown]})
+        print_json({"version": VERSION, "tools": [one._asdict() for one in shown]})
         return
     if not counted:
         _say_nothing_matches(wanted, directory, since)
@@ -259,50 +259,10 @@ def _say(console: Screen, text: str, style: str = "") -> None:
 
 
 def _describe(call: RecordedCall) -> dict[str, Any]:
-    """Return a call as data."""
-    return {
-        "time": call.time,
-        "ms": call.ms,
-        "outcome": call.outcome,
-        "failed": call.has_failed,
-        "reason": call.reason or None,
-        "host": call.host or None,
-        "session": call.session or None,
-        "thread": call.thread or None,
-        "project": call.project or None,
-        "cwd": call.cwd or None,
-        "server": call.server,
-        "tool": call.tool,
-        "launch": call.launch or None,
-        "number": call.number,
-        "pid": call.pid,
-        "id": call.id,
-        "request": call.request,
-        "response": call.response,
-        "waited": call.has_waited,
-        "held": call.held,
-        "changed": list(call.changed),
-        "protocol": call.protocol or None,
-        "trace": call.trace or None,
-        "arguments": call.arguments,
-    }
-
-
-def _describe_tool(one: ToolStatistics) -> dict[str, Any]:
-    return {
-        "server": one.server,
-        "tool": one.tool,
-        "calls": one.calls,
-        "failures": one.failures,
-        "p50": one.p50,
-        "p95": one.p95,
-        "slowest": one.slowest,
-        "request": one.request,
-        "response": one.response,
-        "first": one.first,
-        "last": one.last,
-        "last_hour": list(one.course),
-    }
+    """Return a call as data: what is unknown is null."""
+    found = {name: None if value == "" else value for name, value in call._asdict().items()}
+    found["waited"] = found.pop("has_waited")
+    return found | {"failed": call.has_failed, "arguments": call.arguments}
 
 
 class CallTable:
@@ -398,7 +358,7 @@ def _make_row(one: ToolStatistics, screen: Screen) -> list[Text]:
         _make_duration(one.p95),
         _make_duration(one.slowest),
         Text(_tell_bytes(one.bytes)),
-        Text(_draw_course(one.course, is_ascii=screen.options.ascii_only), "cyan"),
+        Text(_draw_course(one.last_hour, is_ascii=screen.options.ascii_only), "cyan"),
     ]
 
 
