@@ -72,9 +72,6 @@ _NO_LEASE = (
     "was MCP_LAUNCH_HOME another, or is the disk full, or the directory read-only?"
 )
 
-# A launch has 8 servers, unless its user wants more.
-_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
-
 _STYLES = {FAILED: "bold red", ENDED: "red", "running": "green"}
 
 
@@ -415,18 +412,11 @@ def _describe_launch(server: Server, launch: LeasedLaunch) -> Iterator[str]:
 def _describe_siblings(server: Server, launch: LeasedLaunch) -> Iterator[str]:
     """Return with what a server shares its launch, or who shares the server."""
     if launch.backend:
-        yield f"{_tell_order(launch.backend)} server of this launch (one per session)"
+        yield f"{launch.backend} of this launch (one per session)"
     if server.pool:
         users = units.count(server.pool.sessions, "session")
         pool = f"pool process {server.pool.pid}" if server.pool.pid else "its pool is gone"
         yield f"shared by {users}; {pool}"
-
-
-def _tell_order(name: str) -> str:
-    """Return which server of its launch one is: `server-2` is the second."""
-    digits = name.removeprefix("server").strip(" -")
-    number = int(digits) if digits.isdecimal() else 1
-    return _ORDINALS[number - 1] if number <= len(_ORDINALS) else f"{number}th"
 
 
 def _describe(census: Census) -> dict[str, Any]:

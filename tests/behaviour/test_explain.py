@@ -23,7 +23,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("words", ["explain ML206", "explain ml206", "help 206"])
+@pytest.mark.parametrize("words", ["explain ML206", "explain ml206", "explain 206"])
 def test_a_code_is_explained_with_its_level(words: str) -> None:
     done = run_command(*words.split())
 

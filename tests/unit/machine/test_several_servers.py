@@ -119,7 +119,7 @@ def test_a_launch_with_several_servers_has_a_row_for_each(made_up: MadeUpLaunche
     assert second.split() == ["docs", str(pids["second"]), "1h", "72", "MB", "3", "-", "running"]
     assert third.split() == [*("docs", "-", "-", "-", "1", "-", "resting,", "saves", "50", "MB")]
     verbose = show(made_up, "-v")
-    said = "      second server of this launch (one per session)"
+    said = "      server-2 of this launch (one per session)"
     assert said in verbose
 
 
