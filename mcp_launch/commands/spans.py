@@ -245,18 +245,20 @@ class Positions:
 
 
 class _Session(requests.Session):
-    """Keeps the last answer or error: the SDK's exporter returns only that it failed."""
+    """Keeps the last answer and the first error: the SDK's exporter returns only that it failed.
+
+    It tries again until its time is up, and the last try may have no time left for an answer.
+    """
 
     answer: requests.Response | None = None
     error: OSError | None = None
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:  # noqa: ANN401
         """Send a request."""
-        self.answer = self.error = None
         try:
             self.answer = super().send(request, **options)
         except OSError as error:  # all errors of `requests` are
-            self.error = error
+            self.error = self.error or error
             raise
         return self.answer
 
@@ -304,6 +306,7 @@ class Collector:
             CollectorFailed: They were not accepted.
 
         """
+        self._session.answer = self._session.error = None
         self._exporter.export([_make_span(call, self._resource) for call in calls])
         answer = self._session.answer
         if answer is None:
