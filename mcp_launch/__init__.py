@@ -32,6 +32,6 @@ def main(argv: list[str] | None = None) -> int:
 
         return status_line.run(os.environ)
 
-    from mcp_launch import cli
+    from mcp_launch.commands import command_line
 
-    return cli.run(arguments)
+    return command_line.run(arguments)

@@ -69,7 +69,7 @@ def test_the_page_about_profiles_has_every_key() -> None:
 
 def test_the_page_about_hosts_shows_the_releases_that_the_tests_run() -> None:
     pins = tomllib.loads((ROOT / "tests/hosts/versions.toml").read_text(encoding="utf-8"))
-    shown = run_command("help", "hosts").stdout
+    shown = run_command("explain", "hosts").stdout
 
     for name in ("codex", "claude", "goose", "copilot", "opencode", "qwen", "kimi", "vscode"):
         assert f" | {pins[name]['version']} | measured | " in shown

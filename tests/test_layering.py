@@ -16,7 +16,7 @@ EVERYBODY = {"errors", "values"}
 LAUNCH_PATH = {"hosts", "launch", "protocol", "state", "system"}
 OFF_PATH = LAUNCH_PATH | {"config_files", "documents", "hosts.configuration", "masking"}
 MAY_IMPORT = {
-    "__init__": {"cli", "commands", "launch", "system"},
+    "__init__": {"commands", "launch", "system"},
     "values": set(),
     "errors": set(),
     "protocol": set(),
@@ -36,7 +36,6 @@ MAY_IMPORT = {
     "machine": OFF_PATH,
     "doctor": OFF_PATH | {"machine"},
     "commands": OFF_PATH | {"doctor", "machine", "runtime"},
-    "cli": OFF_PATH | {"commands", "machine", "runtime"},
     "__main__": {"__init__"},
 }
 

@@ -2,73 +2,100 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.text import Text
 
 from mcp_launch.commands import output
+from mcp_launch.commands.app import Hosts, Json, Verbose, Yes, app
 from mcp_launch.commands.output import print_json
 from mcp_launch.commands.screen import Screen
-from mcp_launch.config_files import backups
-from mcp_launch.doctor.filter import Filter, read_rules
-from mcp_launch.doctor.profiles import read_ignored
-from mcp_launch.doctor.registry import examine
-from mcp_launch.doctor.report import Report
-from mcp_launch.doctor.report_text import ReportText
-from mcp_launch.doctor.wrapped import Wrapping, wrap_all
 from mcp_launch.errors import LaunchError, UsageError, tell
-from mcp_launch.machine.survey import check_hosts, open_survey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from mcp_launch.doctor.check import Finding, Repair
+    from mcp_launch.doctor.report import Report
+    from mcp_launch.doctor.wrapped import Wrapping
     from mcp_launch.machine.survey import Survey
 
 
-class DoctorRequest(NamedTuple):
-    """What the user asked for."""
+@app.command("doctor")
+def doctor(  # noqa: PLR0913  # typer wants a parameter for each option
+    *,
+    host: Hosts = None,
+    select: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CODES", help="Only these codes or levels: ML201, ML2 or error."),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CODES", help="Not these, such as ML117, ML206:docs or note."),
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Also start every server.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Ask, then fix what can be fixed.")] = False,
+    yes: Yes = False,
+    as_json: Json = False,
+    verbose: Verbose = False,
+) -> int:
+    """Check the servers of all hosts: show what is wrong and how to fix it.
 
-    hosts: list[str]
-    is_json: bool = False
-    is_live: bool = False
-    is_fixing: bool = False
-    is_sure: bool = False
-    is_verbose: bool = False
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
+    Errors come first, then warnings, then notes. To ignore findings for good, list them in
+    ~/.config/mcp-launch/config.toml: [doctor] ignore = ["ML117", "ML206:docs"].
 
+    Exit code: 0 no errors or warnings, 1 some were found, 2 a check could not run.
 
-def run(request: DoctorRequest, environ: Mapping[str, str]) -> int:
-    """Run all checks, show the findings, fix what can be fixed; return the exit code."""
-    check_hosts(request.hosts)
-    if request.is_sure and not request.is_fixing:
+    \b
+    Examples:
+      mcp-launch doctor --host codex       only Codex
+      mcp-launch doctor --select error     only errors, for a script
+      mcp-launch doctor --ignore ML2       without the findings about environments
+      mcp-launch doctor --fix --select ML401 --yes    end servers without a host
+    """  # noqa: D301  # click looks for this character, which keeps line breaks
+    from mcp_launch.doctor.filter import Filter, read_rules
+    from mcp_launch.doctor.profiles import read_ignored
+    from mcp_launch.doctor.registry import examine
+    from mcp_launch.doctor.report import Report
+    from mcp_launch.doctor.report_text import ReportText
+    from mcp_launch.machine.survey import check_hosts, open_survey
+
+    check_hosts(host or [])
+    if yes and not fix:
         raise UsageError(
             "--yes without --fix does nothing", fix="use --fix --yes to fix what can be fixed"
         )
-    wanted = Filter(read_rules(request.select, "--select"), read_rules(request.ignore, "--ignore"))
-    report = _examine(request, wanted, environ)
+    wanted = Filter(
+        read_rules(tuple(select or ()), "--select"), read_rules(tuple(ignore or ()), "--ignore")
+    )
     console = Screen()
-    _show(console, report, request)
-    if request.is_fixing and _fix(report, request):
-        report = _examine(request, wanted, environ)  # did it help?
-        _show(console, report, request)
-    if request.is_json:
+
+    def check() -> Report:
+        """Run all checks and show the findings."""
+        survey = open_survey(os.environ, only=host or [], needs_project=True)
+        found = _examine_live(survey) if live else examine(survey)
+        ignored = tuple(dict.fromkeys((*wanted.ignore, *read_ignored(survey))))
+        report = Report(survey, found, wanted._replace(ignore=ignored))
+        if not as_json:
+            ReportText(report, console, is_verbose=verbose).show()
+        return report
+
+    report = check()
+    if fix and _fix(report, is_sure=yes, is_json=as_json):
+        report = check()  # did it help?
+    if as_json:
         print_json(report.describe())
     return report.exit_code
 
 
-def _examine(request: DoctorRequest, wanted: Filter, environ: Mapping[str, str]) -> Report:
-    survey = open_survey(environ, only=request.hosts, needs_project=True)
-    found = _examine_live(survey) if request.is_live else examine(survey)
-    ignore = tuple(dict.fromkeys((*wanted.ignore, *read_ignored(survey))))
-    return Report(survey, found, wanted._replace(ignore=ignore))
-
-
 def _examine_live(survey: Survey) -> list[Finding]:
     """Return the findings with all servers started, and show the progress."""
+    from mcp_launch.doctor.registry import examine
+
     console = Screen(is_stderr=True)
     with console.status("starting servers"):
         return examine(
@@ -78,15 +105,13 @@ def _examine_live(survey: Survey) -> list[Finding]:
         )
 
 
-def _show(console: Screen, report: Report, request: DoctorRequest) -> None:
-    if not request.is_json:
-        ReportText(report, console, is_verbose=request.is_verbose).show()
-
-
-def _fix(report: Report, request: DoctorRequest) -> bool:
+def _fix(report: Report, *, is_sure: bool, is_json: bool) -> bool:
     """Ask, then apply the safe fixes; return whether any was applied."""
+    from mcp_launch.config_files import backups
+    from mcp_launch.doctor.wrapped import Wrapping
+
     repairs = {one.repair.what: one.repair for one in report.findings if one.repair}
-    console = Screen(is_stderr=request.is_json)  # then stdout is for JSON
+    console = Screen(is_stderr=is_json)  # then stdout is for JSON
 
     def say(text: str) -> None:
         console.print(Text(report.clean(text)))
@@ -94,11 +119,11 @@ def _fix(report: Report, request: DoctorRequest) -> bool:
     if not repairs:
         say("There is nothing that mcp-launch can fix automatically.")
         return False
-    if not request.is_sure:
+    if not is_sure:
         for line in _list_plan(list(repairs), report.findings):
             say(line)
     question = f"Apply {'this fix' if len(repairs) == 1 else f'these {len(repairs)} fixes'}?"
-    if not output.is_agreed(console, question, is_sure=request.is_sure):
+    if not output.is_agreed(console, question, is_sure=is_sure):
         say("Nothing was changed.")
         return False
     copies = backups.find_directory(report.survey.state)
@@ -131,6 +156,8 @@ def _count_left(findings: list[Finding]) -> int:
 
 def _join(repairs: Iterable[Repair]) -> Iterator[tuple[list[Repair], Callable[[], None]]]:
     """Return the repairs grouped by act: a file is written once for all its entries."""
+    from mcp_launch.doctor.wrapped import Wrapping, wrap_all
+
     files: dict[str, list[tuple[Repair, Wrapping]]] = {}
     for repair in repairs:
         if isinstance(repair.act, Wrapping):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from mcp_launch import masking
-from mcp_launch.commands import policy_rules
+from mcp_launch.commands.env_report import list_rules, mask_policies
 from mcp_launch.commands.output import print_json, print_paragraph, print_row
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import ProfileRefused, printable, suggest
@@ -64,7 +64,7 @@ def _describe(environ: Mapping[str, str]) -> dict[str, Any]:
                 "near": suggest(name or "", survey.names).strip() if name in unknown else "",
                 "command": masking.mask(table.command),
                 "settings": _list_settings(table),
-                "policies": policy_rules.mask(table.policies),
+                "policies": mask_policies(table.policies),
                 "variables": [
                     *({"name": one, "source": None} for one in table.literals),
                     *({"name": one, "source": v.source} for one, v in table.variables.items()),
@@ -123,5 +123,5 @@ def _summarize(profile: dict[str, Any]) -> str:
             parts.append(f"{key}={text}")
     names = [one["name"] for one in profile["variables"]]
     parts += [f"sets {' '.join(names)}"] if names else []
-    parts += map(str, policy_rules.list_rules(profile["policies"]))
+    parts += map(str, list_rules(profile["policies"]))
     return ", ".join(parts) or "nothing"

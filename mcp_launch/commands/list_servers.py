@@ -6,24 +6,24 @@ import os
 import shlex
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.cells import cell_len
 from rich.text import Text
 
-from mcp_launch import masking
+from mcp_launch.commands.app import Hosts, Json, Names, Verbose, app
 from mcp_launch.commands.output import Column, Layout, cut, make_text, print_json, wrap
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import tell
 from mcp_launch.machine import units
-from mcp_launch.machine.listed_servers import Listed, look_up
 from mcp_launch.machine.process_titles import find_telling_word
-from mcp_launch.machine.survey import check_hosts, check_servers, open_survey
 from mcp_launch.values import shorten_home
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
+    from mcp_launch.machine.listed_servers import Listed
     from mcp_launch.machine.survey import Survey
 
 VERSION = 1
@@ -41,31 +41,54 @@ _NARROWEST_PATH = 12
 _STYLES = {"wrapped": "green", "not wrapped": "yellow", "invalid": "red"}
 
 
-def run(
-    names: list[str],
-    hosts: list[str],
-    environ: Mapping[str, str],
+@app.command("list")
+def list_servers(
+    servers: Names = None,
     *,
-    is_json: bool = False,
-    is_verbose: bool = False,
+    hosts: Hosts = None,
+    profiles: Annotated[
+        bool, typer.Option("--profiles", help="List your profiles instead, and what each sets.")
+    ] = False,
+    verbose: Verbose = False,
+    as_json: Json = False,
 ) -> int:
-    """Show the servers; return 1 if a file could not be read."""
-    check_hosts(hosts)
-    survey = open_survey(environ, None, hosts)
+    """Show every server in the hosts' files: wrapped or not, running or not.
+
+    These are the files of this user and of the current project. With -v, the file and line of
+    each entry are shown, and its whole command.
+
+    Exit code: 1 if a file could not be read, else 0.
+
+    \b
+    Examples:
+      mcp-launch list                all servers of all hosts
+      mcp-launch list docs           the servers called docs
+      mcp-launch list --host codex   the servers of one host
+      mcp-launch list --profiles     your profiles, and what each sets
+    """  # noqa: D301  # keeps the line breaks of what follows
+    if profiles:
+        from mcp_launch.commands import list_profiles
+
+        return list_profiles.run(os.environ, is_json=as_json)
+    from mcp_launch.machine.listed_servers import look_up
+    from mcp_launch.machine.survey import check_hosts, check_servers, open_survey
+
+    names = servers or []
+    check_hosts(hosts or [])
+    survey = open_survey(os.environ, None, hosts or [])
     if survey.items and not survey.refusals:  # otherwise it may be in one that cannot be read
         check_servers(survey, names)
     listed = [look_up(survey, item) for item in survey.items if not names or item.name in names]
-    if is_json:
-        print_json(describe(survey, listed))
+    if as_json:
+        print_json(_describe(survey, listed))
     else:
-        screen = Screen()
         for refusal in survey.refusals:
             tell(refusal.error, sys.stderr)
-        show(screen, survey, listed, is_verbose=is_verbose)
+        _show(Screen(), survey, listed, is_verbose=verbose)
     return 1 if survey.refusals or survey.failures else 0
 
 
-def show(screen: Screen, survey: Survey, listed: list[Listed], *, is_verbose: bool) -> None:
+def _show(screen: Screen, survey: Survey, listed: list[Listed], *, is_verbose: bool) -> None:
     """Print the table, or where servers were looked for."""
     home = survey.site.home
     if not listed:
@@ -123,18 +146,22 @@ def _tell_running(one: Listed) -> str:
 
 def _tell_command(one: Listed, mark: str = "") -> str:
     """Return an entry's command; if there is a mark, shortened, and marked where it is."""
+    from mcp_launch import masking
+
     if one.state.address:
         return one.state.address
     if one.item.is_wrapped and not one.command:
         return "(from its profile)"
-    return shorten(one.command, mark) if mark else masking.join(one.command)
+    return _shorten(one.command, mark) if mark else masking.join(one.command)
 
 
-def shorten(words: list[str], mark: str) -> str:
+def _shorten(words: list[str], mark: str) -> str:
     """Return a command in which the telling word comes soon: no directories, scopes and `-y`.
 
     What is left is cut at its end, and two commands often differ only in their package's name.
     """
+    from mcp_launch import masking
+
     if not words:
         return ""
     telling = find_telling_word(words)
@@ -182,6 +209,8 @@ def _list_details(one: Listed, home: str) -> Iterator[str]:
 
 def _mask_options(one: Listed) -> dict[str, list[str]]:
     """Return the options of `run`; whether a value is a secret depends on its option."""
+    from mcp_launch import masking
+
     return {
         name: [masking.mask([name, text])[1] for text in texts]
         for name, texts in one.item.options.items()
@@ -212,8 +241,10 @@ def _show_nothing(screen: Screen, survey: Survey) -> None:
             screen.print(line, soft_wrap=True)
 
 
-def describe(survey: Survey, listed: list[Listed]) -> dict[str, Any]:
+def _describe(survey: Survey, listed: list[Listed]) -> dict[str, Any]:
     """Return everything as data."""
+    from mcp_launch import masking
+
     return {
         "version": VERSION,
         "servers": [_describe_listed(one) for one in listed],

@@ -5,22 +5,23 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.text import Text
 
 from mcp_launch import hosts
+from mcp_launch.commands.app import Follow, Json, Lines, Session, Since, app, name_servers
 from mcp_launch.commands.output import cut_id, print_json_line, print_row
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, printable, suggest
 from mcp_launch.machine.launch_logs import Line, LogReader
-from mcp_launch.machine.survey import open_survey
 from mcp_launch.machine.units import read_moment, tell_clock
 from mcp_launch.state import launch_log, leases
 from mcp_launch.values import shorten_home
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from mcp_launch.machine.survey import Survey
 
@@ -57,58 +58,89 @@ _SEE_LOGS = "see its output and how it was started: mcp-launch logs "
 _FIRST = {"start", "rest"}
 
 
-class LogsRequest(NamedTuple):
-    """Which lines to show, and how."""
+@app.command("logs")
+def show_logs(  # noqa: PLR0913  # one for each option
+    server: Annotated[
+        str,
+        name_servers("A server; default: all."),
+    ] = "",
+    *,
+    session: Session = "",
+    since: Since = "",
+    failed: Annotated[bool, typer.Option("--failed", help="Only what went wrong.")] = False,
+    lines: Lines = None,
+    follow: Follow = False,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Also show each decision of a launch, and all times."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what servers wrote to stderr, what failed, and when they started and ended.
 
-    server: str = ""
-    session: str = ""  # a session or a thread, or a part of its id
-    limit: int | None = None  # of lines
-    since: str = ""
-    is_following: bool = False
-    is_verbose: bool = False
-    is_json: bool = False
-    only_failed: bool = False
+    One line each: a time, the server and its launch, a kind and a text. Kinds are stderr, stdout
+    (lines that are not messages), failure, start, end, restart, rest, refusal and, with -v,
+    decision. With --json, each line is a JSON object.
 
-
-def run(request: LogsRequest, environ: Mapping[str, str]) -> int:
-    """Show the last lines and, if asked, all new ones, until ^C."""
-    since = read_moment(request.since, time.time()) if request.since else 0.0
-    count = request.limit or (None if request.since else _COUNT)
+    \b
+    Examples:
+      mcp-launch logs files -f               follow one server
+      mcp-launch logs --failed --since 1h    what went wrong in the last hour
+      mcp-launch logs files -v               why it got its directory
+    """  # noqa: D301  # keeps the line breaks of what follows
+    after = read_moment(since, time.time()) if since else 0.0
+    count = lines or (None if since else _COUNT)
     count = count and min(count, sys.maxsize)  # a deque takes no more
-    show = _show_json if request.is_json else _make_printer(request)
-    logs = _Logs(request, since, environ)
+    show = _show_json if as_json else _make_printer(is_exact=verbose)
+
+    def is_wanted(line: Line) -> bool:
+        is_kind = line.kind == "failure" if failed else verbose or line.kind != "decision"
+        return is_kind and line.moment >= after
+
+    # As in `ps`, ids and paths are short on a terminal, unless more was asked for.
+    is_short = sys.stdout.isatty() and not verbose
+    logs = _Logs(server, session, is_wanted, is_introduced=not as_json, is_short=is_short)
     logs.look(count)
-    if not request.is_following:
+    if not follow:
         logs.check()
     shown = list(logs.take())
     for reader, line in shown[-count:] if count else shown:
         show(reader, line)
-    if not (shown or request.is_following or request.is_json):
-        what = "failures" if request.only_failed else "lines to show"
-        when = f" since {request.since}" if request.since else ""
-        hint = "" if request.is_verbose or request.only_failed else "; -v shows decisions, too"
+    if not (shown or follow or as_json):
+        what = "failures" if failed else "lines to show"
+        when = f" since {since}" if since else ""
+        hint = "" if verbose or failed else "; -v shows decisions, too"
         Screen().print(Text(printable(f"There are no {what}{when}{hint}.")))
     try:
-        while request.is_following:
+        while follow:
             time.sleep(_INTERVAL)
             logs.look(None)
             for reader, line in logs.take():
                 show(reader, line)
     except KeyboardInterrupt:
         pass  # the normal way to quit
-    return 0
 
 
 class _Logs:
     """The logs of all launches, as far as they are wanted."""
 
-    def __init__(self, request: LogsRequest, since: float, environ: Mapping[str, str]) -> None:
-        self._request = request
-        self._since = since
-        self._directory = launch_log.find_directory(environ)
-        survey = open_survey(environ)
-        # As in `ps`, ids and paths are short on a terminal, unless more was asked for.
-        self._is_short = sys.stdout.isatty() and not request.is_verbose
+    def __init__(
+        self,
+        server: str,
+        session: str,
+        is_wanted: Callable[[Line], bool],
+        *,
+        is_introduced: bool,
+        is_short: bool,
+    ) -> None:
+        from mcp_launch.machine.survey import open_survey
+
+        self._server, self._session = server, session
+        self._is_wanted = is_wanted
+        self._is_introduced = is_introduced
+        self._directory = launch_log.find_directory(os.environ)
+        survey = open_survey(os.environ)
+        self._is_short = is_short
         self._home = survey.site.home if self._is_short else ""
         self._entries = _list_entries(survey)
         self._readers: dict[str, LogReader] = {}
@@ -123,30 +155,22 @@ class _Logs:
         for name in names:
             if name.endswith(launch_log.ENDING):
                 path = f"{self._directory}/{name}"
-                reader = LogReader(path, self._entries, is_shown=self._is_shown, count=count)
+                reader = LogReader(path, self._entries, is_shown=self._is_wanted, count=count)
                 self._readers.setdefault(name, reader).read()
-
-    def _is_shown(self, line: Line) -> bool:
-        if self._request.only_failed:
-            is_wanted = line.kind == "failure"
-        else:
-            is_wanted = self._request.is_verbose or line.kind != "decision"
-        return is_wanted and line.moment >= self._since
 
     def take(self) -> Iterator[tuple[LogReader, Line]]:
         """Return the new lines of all wanted logs, in order of time."""
-        request = self._request
         new = [
             (reader, line)
             for reader in self._readers.values()
-            if reader.is_of(request.server, request.session)
+            if reader.is_of(self._server, self._session)
             for line in self._introduce(reader, reader.take_lines())
         ]
         yield from sorted(new, key=lambda one: one[1].moment)
 
     def _introduce(self, reader: LogReader, lines: list[Line]) -> list[Line]:
         """Return the lines of a launch; once, with its host, session and directory."""
-        if self._request.is_json or reader.launch in self._introduced:
+        if not self._is_introduced or reader.launch in self._introduced:
             return lines
         introduction = self._describe_launch(reader.facts)
         lines = [self._name_failed(line, reader.facts) for line in lines]
@@ -190,8 +214,8 @@ class _Logs:
             UsageError: There is none.
 
         """
-        request, readers = self._request, self._readers.values()
-        if any(reader.is_of(request.server, request.session) for reader in readers):
+        readers = self._readers.values()
+        if any(reader.is_of(self._server, self._session) for reader in readers):
             return
         servers = sorted({name for reader in readers for name in reader.names})
         if not servers:
@@ -199,13 +223,13 @@ class _Logs:
                 f"there is no log in {self._directory}",
                 fix="start a server through mcp-launch (mcp-launch wrap), then look again",
             )
-        if request.server and request.server not in servers:
+        if self._server and self._server not in servers:
             raise UsageError(
-                f"there is no log of the server {printable(request.server)}",
-                fix=f"{suggest(request.server, servers)}there are logs of {', '.join(servers)}",
+                f"there is no log of the server {printable(self._server)}",
+                fix=f"{suggest(self._server, servers)}there are logs of {', '.join(servers)}",
             )
         raise UsageError(
-            f"no log mentions session {printable(request.session)}",
+            f"no log mentions session {printable(self._session)}",
             fix="mcp-launch ps shows the sessions there are",
         )
 
@@ -243,13 +267,13 @@ def _show_json(reader: LogReader, line: Line) -> None:
     )
 
 
-def _make_printer(request: LogsRequest) -> Callable[[LogReader, Line], None]:
+def _make_printer(*, is_exact: bool) -> Callable[[LogReader, Line], None]:
     is_terminal = sys.stdout.isatty()
     console = Screen(soft_wrap=not is_terminal)
     last: dict[str, str] = {}  # the kind of each launch's last line
 
     def show(reader: LogReader, line: Line) -> None:
-        clock = tell_clock(line.moment, is_short=is_terminal, is_exact=request.is_verbose)
+        clock = tell_clock(line.moment, is_short=is_terminal, is_exact=is_exact)
         shown = Text.assemble((clock, "dim"), " ")
         label = f"{reader.names[0]} {reader.launch[-_ID_SHOWN:]}"
         shown.append(f"{printable(label)} ", "cyan")
@@ -258,7 +282,7 @@ def _make_printer(request: LogsRequest) -> Callable[[LogReader, Line], None]:
         # The kind says it already.
         said = line.text.removeprefix({"start": "started: ", "end": "ended: "}.get(line.kind, ""))
         if line.kind == "failure" and last.get(reader.launch) == "stderr":
-            said = leave_out_quote(said)
+            said = _leave_out_quote(said)
         last[reader.launch] = line.kind
         if console.options.ascii_only:
             said = said.replace("\N{EM DASH}", "-")
@@ -268,7 +292,7 @@ def _make_printer(request: LogsRequest) -> Callable[[LogReader, Line], None]:
     return show
 
 
-def leave_out_quote(failure: str) -> str:
+def _leave_out_quote(failure: str) -> str:
     """Return a failure without the end of stderr, which is shown above it, and without our name."""
     problem, dash, fix = failure.rpartition(_FIX)
     if not dash:

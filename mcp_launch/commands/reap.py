@@ -7,33 +7,22 @@ that was seen.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.text import Text
 
 from mcp_launch.commands import output
+from mcp_launch.commands.app import Dry, Json, Yes, app
 from mcp_launch.commands.output import print_json, print_paragraph
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import LaunchError, tell
-from mcp_launch.launch import ended
-from mcp_launch.machine import end_server, recognize_server, units
-from mcp_launch.machine.survey import open_survey
+from mcp_launch.machine import recognize_server, units
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mcp_launch.machine.process_snapshot import Server
     from mcp_launch.machine.survey import Survey
-    from mcp_launch.system import ProcessTable
-
-
-class ReapRequest(NamedTuple):
-    """What the user asked for."""
-
-    is_sure: bool = False  # do not ask
-    is_dry: bool = False  # only show
-    is_json: bool = False
 
 
 class _Ended(NamedTuple):
@@ -44,37 +33,51 @@ class _Ended(NamedTuple):
     error: str = ""
 
 
-def run(
-    request: ReapRequest, environ: Mapping[str, str], *, table: ProcessTable | None = None
+@app.command("reap")
+def reap(
+    *,
+    yes: Yes = False,
+    dry_run: Dry = False,
+    as_json: Json = False,
 ) -> int:
-    """Show the ownerless servers, ask, and end them; return 1 if one could not be ended."""
-    console: Screen = Screen(is_stderr=request.is_json)
-    is_asked = output.can_ask() and not (request.is_sure or request.is_dry)
-    console.quiet = request.is_json and not is_asked
-    survey = open_survey(environ, table)
-    outcomes = _end_all(console, survey, survey.take_census().ownerless, request)
+    """End the servers whose host is provably gone.
+
+    Shows them with their proof, and asks. A server is never ended while a process holds the other
+    end of its stdin or stdout.
+
+    Exit code: 0, or 1 if one could not be ended.
+
+    \b
+    Examples:
+      mcp-launch reap --dry-run    what would be ended
+    """  # noqa: D301  # typer's mark for lines to keep as they are
+    from mcp_launch.launch import ended
+    from mcp_launch.machine.survey import open_survey
+
+    console: Screen = Screen(is_stderr=as_json)
+    console.quiet = as_json and not (output.can_ask() and not (yes or dry_run))
+    survey = open_survey(os.environ)
+    outcomes = _end_all(console, survey, is_sure=yes, is_dry=dry_run)
     ended.tidy(survey.table, f"{survey.state}/leases")
-    if request.is_json:
+    if as_json:
         servers = [_describe(one) for one in outcomes]
-        print_json({"version": 1, "is_dry_run": request.is_dry, "servers": servers})
+        print_json({"version": 1, "is_dry_run": dry_run, "servers": servers})
     return 1 if any(one.error for one in outcomes) else 0
 
 
-def _end_all(
-    console: Screen, survey: Survey, servers: list[Server], request: ReapRequest
-) -> list[_Ended]:
-    """Show the servers and ask, then end them; return what happened to each."""
+def _end_all(console: Screen, survey: Survey, *, is_sure: bool, is_dry: bool) -> list[_Ended]:
+    """Show the ownerless servers and ask, then end them; return what happened to each."""
+    servers = survey.take_census().ownerless
     if not servers:
         console.print("Nothing to reap: no server is provably orphaned.")
         print_paragraph(console, recognize_server.EXPLANATION, hang=0)
         return []
     _show(console, servers)
-    if request.is_dry:
+    if is_dry:
         console.print("Nothing was ended (--dry-run).")
         return [_Ended(server, "would end") for server in servers]
-    count = len(servers)
-    question = f"End {count} server{'s' if count > 1 else ''} and all child processes?"
-    if not output.is_agreed(console, question, is_sure=request.is_sure):
+    question = f"End {units.count(len(servers), 'server')} and all child processes?"
+    if not output.is_agreed(console, question, is_sure=is_sure):
         console.print("Nothing was ended.")
         return [_Ended(server, "not ended") for server in servers]
     return [_end(console, survey, server) for server in servers]
@@ -88,6 +91,8 @@ def _show(console: Screen, servers: list[Server]) -> None:
 
 
 def _end(console: Screen, survey: Survey, server: Server) -> _Ended:
+    from mcp_launch.machine import end_server
+
     try:
         end_server.reap(survey, server)
     except LaunchError as error:

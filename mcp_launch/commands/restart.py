@@ -6,41 +6,42 @@ sessions share is replaced for all of them. What is reported is what happened, n
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
+import typer
 from rich.text import Text
 
+from mcp_launch.commands.app import Hosts, Json, Session, app, name_servers
 from mcp_launch.commands.output import cut_id, print_json
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import UsageError, printable, suggest
-from mcp_launch.hosts.configured import HOSTS
 from mcp_launch.machine import restart_server
 from mcp_launch.machine.restart_server import Restarted
-from mcp_launch.machine.survey import check_hosts, open_survey
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mcp_launch.machine.process_snapshot import Server
     from mcp_launch.machine.running import Census, HostProcess
     from mcp_launch.machine.survey import Survey
-    from mcp_launch.system import ProcessTable
 
 VERSION = 1
 
 
-class RestartRequest(NamedTuple):
-    """Which servers to restart, and how to report it."""
+class _Wish(NamedTuple):
+    """Which servers are meant."""
 
-    names: tuple[str, ...] = ()
-    hosts: tuple[str, ...] = ()
-    session: str = ""  # or a thread, or a part of its id
-    is_all: bool = False
-    is_json: bool = False
+    names: list[str]  # none: every one
+    hosts: list[str]
+    session: str  # or a thread, or a part of its id
+
+    @property
+    def where(self) -> str:
+        """What is said if only some of all servers are meant."""
+        return " there" if self.hosts or self.session else ""
 
 
-class Chosen(NamedTuple):
+class _Chosen(NamedTuple):
     """A server to restart, and its host."""
 
     host: HostProcess
@@ -61,39 +62,66 @@ class Chosen(NamedTuple):
         return self.thread or self.session
 
 
-def run(
-    request: RestartRequest, environ: Mapping[str, str], table: ProcessTable | None = None
+@app.command("restart")
+def restart(
+    servers: Annotated[
+        list[str] | None,
+        name_servers("Servers that run."),
+    ] = None,
+    *,
+    host: Hosts = None,
+    session: Session = "",
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every server that mcp-launch has started.")
+    ] = False,
+    as_json: Json = False,
 ) -> int:
-    """Restart the servers; return 1 if one did not come back."""
-    check_hosts(list(request.hosts))
-    if bool(request.names) == request.is_all:
+    """Replace running servers by fresh ones while their hosts stay connected.
+
+    Calls that are being answered may finish, for at most 10 s. The new server gets the handshake
+    of its host again, and the host sees nothing of it, unless the tools have changed. If a
+    server does not come back, calls say why, and the next restart tries again.
+
+    Sessions on one connection, and sessions that share a server, are restarted together.
+
+    Exit code: 0 restarted, or not running; 1 one did not come back; 2 no such server.
+
+    \b
+    Examples:
+      mcp-launch restart files                 in every session
+      mcp-launch restart files --host codex    only those of one host
+      mcp-launch restart --all                 every server
+    """  # noqa: D301  # keeps the line breaks of what follows
+    from mcp_launch.machine.survey import check_hosts, open_survey
+
+    check_hosts(host or [])
+    if bool(servers) == everything:
         raise UsageError(
             "--all and names of servers cannot be combined"
-            if request.is_all
+            if everything
             else "which server is to be restarted?",
             fix="name one, as in mcp-launch restart files, or restart every one with --all",
         )
-    survey = open_survey(environ, table)
-    chosen = choose(request, survey.take_census())
-    # All are asked first, so that they restart at the same time.
-    launches: dict[str, Chosen] = {}
+    survey = open_survey(os.environ)
+    chosen = _choose(_Wish(servers or [], host or [], session), survey.take_census())
+    launches: dict[str, list[_Chosen]] = {}
     for one in chosen:
-        launches.setdefault(_name_launch(one), one)
-    replies = {launch: _ask(survey, one) for launch, one in launches.items()}
-    outcomes: list[tuple[Chosen, Restarted]] = []
-    for launch, reply in replies.items():
+        launches.setdefault(_name_launch(one), []).append(one)
+    # All are asked first, so that they restart at the same time.
+    replies = [(theirs, _ask(survey, theirs[0])) for theirs in launches.values()]
+    outcomes: list[tuple[_Chosen, Restarted]] = []
+    for theirs, reply in replies:
         done = reply if isinstance(reply, Restarted) else restart_server.wait(survey.table, reply)
-        theirs = [one for one in chosen if _name_launch(one) == launch]
         outcomes += [(one, _pick(one, done)) for one in theirs]
-    if request.is_json:
-        servers = [_describe(one, done) for one, done in outcomes]
-        print_json({"version": VERSION, "servers": servers})
+    if as_json:
+        found = [_describe(one, done) for one, done in outcomes]
+        print_json({"version": VERSION, "servers": found})
     else:
-        show(Screen(), outcomes)
+        _show(Screen(), outcomes)
     return 1 if any(done.outcome == "failed" for _, done in outcomes) else 0
 
 
-def choose(request: RestartRequest, census: Census) -> list[Chosen]:
+def _choose(wish: _Wish, census: Census) -> list[_Chosen]:
     """Return the servers that are meant, each followed by those that are restarted with it.
 
     Raises:
@@ -101,28 +129,27 @@ def choose(request: RestartRequest, census: Census) -> list[Chosen]:
 
     """
     everyone = _list_all(census)
-    candidates = [one for one in everyone if _matches(one, request)]
+    candidates = [one for one in everyone if _matches(one, wish)]
     ours = [one for one in candidates if one.is_ours]
-    chosen = ours if request.is_all else []
-    for name in request.names:
+    chosen = [] if wish.names else ours
+    for name in wish.names:
         # Others are named only if there is none of ours: then it is said why they are not.
         named = [one for one in ours if one.server.name == name]
         named = named or [one for one in candidates if one.server.name == name]
         if not named:
-            raise _explain_unknown(name, ours, request, everyone)
+            raise _explain_unknown(name, ours, wish, everyone)
         chosen += [one for one in named if one not in chosen]
     if not chosen:
-        there = " there" if request.hosts or request.session else ""
         fix = "mcp-launch ps shows what runs"
-        raise UsageError(f"no server of mcp-launch runs{there}", fix=fix)
+        raise UsageError(f"no server of mcp-launch runs{wish.where}", fix=fix)
     launches = {_name_launch(one) for one in chosen}
     others = [one for one in everyone if one not in chosen and _name_launch(one) in launches]
     return chosen + [one._replace(is_asked_for=False) for one in others]
 
 
-def _list_all(census: Census) -> list[Chosen]:
+def _list_all(census: Census) -> list[_Chosen]:
     everyone = [
-        Chosen(host, session.session, session.thread, server)
+        _Chosen(host, session.session, session.thread, server)
         for host in census.hosts
         for session in host.sessions
         for server in session.servers
@@ -134,42 +161,43 @@ def _list_all(census: Census) -> list[Chosen]:
     ]
 
 
-def _matches(one: Chosen, request: RestartRequest) -> bool:
+def _matches(one: _Chosen, wish: _Wish) -> bool:
     """Return whether a server belongs to a host and a session that are meant."""
+    from mcp_launch.hosts.configured import HOSTS
+
     # Some hosts are extensions of another, whose process starts their servers.
-    of_hosts = {each for name in request.hosts for each in HOSTS[name].processes}
+    of_hosts = {each for name in wish.hosts for each in HOSTS[name].processes}
     is_of_host = not of_hosts or one.host.name in of_hosts
-    return is_of_host and (request.session in one.session or request.session in one.thread)
+    return is_of_host and (wish.session in one.session or wish.session in one.thread)
 
 
-def _name_launch(one: Chosen) -> str:
+def _name_launch(one: _Chosen) -> str:
     """Return what is asked to restart a server: its launch, or nobody for a foreign one."""
     launch = one.server.launch
     return launch.id if launch is not None and one.is_ours else f"process {one.server.pid}"
 
 
 def _explain_unknown(
-    name: str, candidates: list[Chosen], request: RestartRequest, everyone: list[Chosen]
+    name: str, candidates: list[_Chosen], wish: _Wish, everyone: list[_Chosen]
 ) -> UsageError:
     elsewhere = [one for one in everyone if one.server.name == name]
     if elsewhere:
-        return _explain_elsewhere(name, elsewhere, request)
+        return _explain_elsewhere(name, elsewhere, wish)
     known = sorted({one.server.name for one in candidates})
-    narrowed = " there" if request.hosts or request.session else ""
     running = f"there are {', '.join(map(printable, known))}" if known else "none runs now"
     return UsageError(
-        f"no server called {printable(name)} runs{narrowed}",
+        f"no server called {printable(name)} runs{wish.where}",
         fix=f"{suggest(name, known)}{running}; a server that does not run needs no restart",
     )
 
 
-def _explain_elsewhere(name: str, elsewhere: list[Chosen], request: RestartRequest) -> UsageError:
+def _explain_elsewhere(name: str, elsewhere: list[_Chosen], wish: _Wish) -> UsageError:
     """Explain that a server runs, but not for the session or host that is meant."""
-    of_hosts = [one for one in elsewhere if _matches(one, request._replace(session=""))]
+    of_hosts = [one for one in elsewhere if _matches(one, wish._replace(session=""))]
     if not of_hosts:
         hosts = sorted({one.host.name or one.host.title for one in elsewhere})
         return UsageError(
-            f"{printable(name)} runs, but not in {' or '.join(request.hosts)}; "
+            f"{printable(name)} runs, but not in {' or '.join(wish.hosts)}; "
             f"it runs in {', '.join(map(printable, hosts))}",
             fix="choose one of these with --host, or leave out --host",
         )
@@ -177,12 +205,12 @@ def _explain_elsewhere(name: str, elsewhere: list[Chosen], request: RestartReque
     shown = ", ".join(printable(cut_id(one, ids)) for one in ids)
     sessions = f"its sessions: {shown}" if ids else "its sessions are not known"
     return UsageError(
-        f"{printable(name)} runs, but for no session {printable(request.session)}; {sessions}",
+        f"{printable(name)} runs, but for no session {printable(wish.session)}; {sessions}",
         fix=("give a part of one of these ids, or " if ids else "") + "leave out --session",
     )
 
 
-def _ask(survey: Survey, one: Chosen) -> restart_server.AskedLauncher | Restarted:
+def _ask(survey: Survey, one: _Chosen) -> restart_server.AskedLauncher | Restarted:
     server = one.server
     if server.launch is not None:
         return restart_server.ask(survey.table, survey.state, server.launch.id)
@@ -195,7 +223,7 @@ def _ask(survey: Survey, one: Chosen) -> restart_server.AskedLauncher | Restarte
     return Restarted("failed", server.pid, problem=problem, fix=fix)
 
 
-def _pick(one: Chosen, done: Restarted | dict[str, Restarted]) -> Restarted:
+def _pick(one: _Chosen, done: Restarted | dict[str, Restarted]) -> Restarted:
     """Return what came of one server of a launch."""
     if isinstance(done, Restarted):
         return done
@@ -208,7 +236,7 @@ def _pick(one: Chosen, done: Restarted | dict[str, Restarted]) -> Restarted:
     return picked
 
 
-def show(console: Screen, outcomes: list[tuple[Chosen, Restarted]]) -> None:
+def _show(console: Screen, outcomes: list[tuple[_Chosen, Restarted]]) -> None:
     """Print what came of each server; one that several sessions share is one server."""
     ids = [one.id for one, _ in outcomes]
     shared: set[tuple[str, int] | None] = set()
@@ -224,7 +252,7 @@ def show(console: Screen, outcomes: list[tuple[Chosen, Restarted]]) -> None:
         console.print(Text(note, "dim"))
 
 
-def _tell(name: str, one: Chosen, done: Restarted) -> Text:
+def _tell(name: str, one: _Chosen, done: Restarted) -> Text:
     line = Text(f"{name}: ")
     if done.outcome == "restarted":
         line.append("restarted", "green")
@@ -238,7 +266,7 @@ def _tell(name: str, one: Chosen, done: Restarted) -> Text:
     return line
 
 
-def _tell_shared(one: Chosen, same: list[Restarted]) -> Text:
+def _tell_shared(one: _Chosen, same: list[Restarted]) -> Text:
     """Return one line for a server that several launchers have replaced together."""
     last = [done for done in same if done.outcome == "restarted"][-1]
     line = Text(f"{printable(one.server.name)}: ").append("restarted", "green")
@@ -249,7 +277,7 @@ def _tell_pids(done: Restarted) -> str:
     return f"pid {done.before} -> {done.after}" if done.before else f"pid {done.after}"
 
 
-def _explain_others(outcomes: list[tuple[Chosen, Restarted]], ids: list[str]) -> str:
+def _explain_others(outcomes: list[tuple[_Chosen, Restarted]], ids: list[str]) -> str:
     """Return a note on servers that nobody has asked for; empty if there are none."""
     others = [one for one, done in outcomes if not one.is_asked_for and done.outcome == "restarted"]
     if not others:
@@ -262,13 +290,13 @@ def _explain_others(outcomes: list[tuple[Chosen, Restarted]], ids: list[str]) ->
     )
 
 
-def _name(one: Chosen, ids: list[str]) -> str:
+def _name(one: _Chosen, ids: list[str]) -> str:
     kind = "thread" if one.thread else "session"
     place = f", {kind} {cut_id(one.id, ids)}" if one.id else ""
     return f"{printable(one.server.name)} ({printable(one.host.title)}{printable(place)})"
 
 
-def _describe(one: Chosen, done: Restarted) -> dict[str, Any]:
+def _describe(one: _Chosen, done: Restarted) -> dict[str, Any]:
     return {
         "server": one.server.name,
         "host": one.host.name,

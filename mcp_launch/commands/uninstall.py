@@ -17,81 +17,73 @@ from typing import TYPE_CHECKING
 
 from mcp_launch import state, system
 from mcp_launch.commands import output
-from mcp_launch.commands import wrap as wrap_command
+from mcp_launch.commands.app import Dry, Json, Yes, app
 from mcp_launch.commands.output import print_json
-from mcp_launch.config_files import backups, entry_script, planned_changes, wrap, wrapped_files
-from mcp_launch.config_files.skip_reasons import OTHERWISE
 from mcp_launch.errors import InFile, LaunchError, name_reason
-from mcp_launch.launch import profile_tables
-from mcp_launch.state import calls, leases, pools
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
-    from mcp_launch.commands.wrap import Edited
-    from mcp_launch.commands.wrap_report import WrapReport
-
-# What there is in our state directory, by its path in there.
-_OURS = re.compile(
-    "|".join(
-        (
-            r"leases(/[0-9a-f]{16,40}\.json)?",
-            r"logs(/[0-9a-f]{16,40}\.log(\.1)?)?",
-            r"handshakes(/[0-9a-f]{32}-[0-9a-f]{16}\.jsonl)?",
-            r"runners(/[0-9a-f]{16})?",
-            r"pools(/[0-9a-f]{4,64}\.(json|sock|lock))?",
-            rf"calls(/{calls.NAME})?",
-            r"exports(/[0-9a-f]{16}\.json)?",
-            r"nowhere",  # where Codex lists tools
-            rf"backups(/{backups.NAME.pattern})?",
-            r"([a-z]+/)?\.mcp-launch-draft-\d+-[0-9a-f]{32}",
-            r"crash-\d+\.txt|wrap\.lock|wrapped\.json",
-            re.escape(profile_tables.KEPT),
-            re.escape(entry_script.NAME),
-        )
-    ),
-    re.DOTALL,
-)
-
+    from mcp_launch.commands.edit_files import Edited, EditReport
 
 # How many files that are not ours are named.
 _NAMED = 5
 
 
-def run(
-    environ: Mapping[str, str], *, is_sure: bool, is_dry: bool = False, is_json: bool = False
-) -> int:
-    """Unwrap all files and remove our state; return 1 if something is or would be left."""
-    directory = state.find_directory(environ)
-    request = wrap_command.WrapRequest(
-        [], [], [], is_sure=is_sure, is_dry=is_dry, is_everywhere=True, is_json=is_json
+@app.command("uninstall")
+def uninstall(*, yes: Yes = False, dry_run: Dry = False, as_json: Json = False) -> int:
+    """Remove mcp-launch from every file and delete its state, but not the program itself.
+
+    Exit code: 0, or 1 if something is in the way (with --dry-run: would be).
+
+    \b
+    Examples:
+      mcp-launch uninstall --dry-run   what would be unwrapped and removed
+    """  # noqa: D301  # typer's mark for lines to keep as they are
+    from mcp_launch.commands import edit_files
+    from mcp_launch.launch import profile_tables
+
+    directory = state.find_directory(os.environ)
+    request = edit_files.EditRequest(
+        [], [], [], is_sure=yes, is_dry=dry_run, is_everywhere=True, is_json=as_json
     )
-    edited = wrap_command.edit(request, environ, is_wrapping=False)
+    edited = edit_files.edit(request)
+    report = edited.report
     obstacles = list(_list_obstacles(edited, directory))
-    if not is_dry:
+    if not dry_run:
         obstacles += _list_still_wrapped(directory)
     is_removed = False
     if os.path.isdir(directory) and not obstacles:
         for path, copy in _list_last_copies(directory):
-            edited.report.warn(f"{path} was wrapped and is gone; so will be {copy}, its copy")
+            report.warn(f"{path} was wrapped and is gone; so will be {copy}, its copy")
         what = f"{directory} (records of calls, logs, leases, handshakes, copies of files)"
-        if is_dry:
-            edited.report.say(f"{what} would be removed.")
-        elif output.is_agreed(edited.report.console, f"Remove {what}?", is_sure=is_sure):
+        if dry_run:
+            report.say(f"{what} would be removed.")
+        elif output.is_agreed(report.console, f"Remove {what}?", is_sure=yes):
             obstacles += _remove(directory)
             is_removed = not obstacles
             if is_removed:
-                edited.report.say(f"Removed {directory}")
-    _conclude(edited.report, environ, obstacles)
-    if is_json:
-        _print_json(edited, environ, obstacles, is_removed=is_removed)
+                report.say(f"Removed {directory}")
+    config = profile_tables.locate(os.environ)
+    _conclude(report, config, obstacles)
+    if as_json:
+        found = edit_files.describe(request, edited)
+        print_json(
+            {
+                **found,
+                "changed": found["changed"] or is_removed,
+                "state": {"directory": directory, "is_removed": is_removed},
+                "profiles": config if os.path.lexists(config) else None,
+                "obstacles": obstacles,
+                "remove_program": choose_removal_command(),
+            }
+        )
     return 1 if obstacles else 0
 
 
-def _conclude(report: WrapReport, environ: Mapping[str, str], obstacles: list[str]) -> None:
+def _conclude(report: EditReport, config: str, obstacles: list[str]) -> None:
     for obstacle in obstacles:
         report.say(obstacle, "red")
-    config = profile_tables.locate(environ)
     if os.path.lexists(config):
         report.say(f"Your own profiles stay: {config}")
     if obstacles:
@@ -101,28 +93,12 @@ def _conclude(report: WrapReport, environ: Mapping[str, str], obstacles: list[st
         report.say(f"To remove the program: {choose_removal_command()}")
 
 
-def _print_json(
-    edited: Edited, environ: Mapping[str, str], obstacles: list[str], *, is_removed: bool
-) -> None:
-    report, config = edited.report, profile_tables.locate(environ)
-    print_json(
-        {
-            "version": 1,
-            "is_dry_run": report.is_dry,
-            "changed": bool(report.written or is_removed),
-            "files": report.describe_files(edited.changes),
-            "state": {"directory": state.find_directory(environ), "is_removed": is_removed},
-            "profiles": config if os.path.lexists(config) else None,
-            "obstacles": obstacles,
-            "warnings": report.warnings,
-            "errors": report.describe_errors(),
-            "remove_program": choose_removal_command(),
-        }
-    )
-
-
 def _list_obstacles(edited: Edited, directory: str) -> Iterator[str]:
     """Return what is in the way of removing our state, whether or not the files are unwrapped."""
+    from mcp_launch.config_files import backups, wrap, wrapped_files
+    from mcp_launch.config_files.skip_reasons import OTHERWISE
+    from mcp_launch.state import leases, pools
+
     for error in edited.report.errors:
         if _may_name_us(error):
             yield f"{error.problem}. {error.fix}"
@@ -162,6 +138,8 @@ def _list_obstacles(edited: Edited, directory: str) -> Iterator[str]:
 
 def _may_name_us(error: LaunchError) -> bool:
     """Return whether an error is about a file that may start us; a recorded one counts anyway."""
+    from mcp_launch.config_files import planned_changes
+
     path = error.path if isinstance(error, InFile) else ""
     try:
         return not path or "mcp-launch" in planned_changes.read_file(path)
@@ -171,6 +149,8 @@ def _may_name_us(error: LaunchError) -> bool:
 
 def _list_last_copies(directory: str) -> Iterator[tuple[str, str]]:
     """Return the wrapped files that are gone, each with its copy."""
+    from mcp_launch.config_files import backups, wrapped_files
+
     for path in wrapped_files.list_gone(directory):
         copy = backups.name_copy(directory, path)
         if os.path.lexists(copy):
@@ -178,20 +158,50 @@ def _list_last_copies(directory: str) -> Iterator[tuple[str, str]]:
 
 
 def _list_still_wrapped(directory: str) -> Iterator[str]:
+    from mcp_launch.config_files import wrapped_files
+
     for _, file in wrapped_files.list_files(directory):
         if not wrapped_files.is_gone(os.path.realpath(file.path)):
             yield f"{file.path} is still wrapped, or cannot be read"
+
+
+def _name_ours() -> re.Pattern[str]:
+    """Return what there may be in our state directory, by its path in there."""
+    from mcp_launch.config_files import backups, entry_script
+    from mcp_launch.launch import profile_tables
+    from mcp_launch.state import calls
+
+    return re.compile(
+        "|".join(
+            (
+                r"leases(/[0-9a-f]{16,40}\.json)?",
+                r"logs(/[0-9a-f]{16,40}\.log(\.1)?)?",
+                r"handshakes(/[0-9a-f]{32}-[0-9a-f]{16}\.jsonl)?",
+                r"runners(/[0-9a-f]{16})?",
+                r"pools(/[0-9a-f]{4,64}\.(json|sock|lock))?",
+                rf"calls(/{calls.NAME})?",
+                r"exports(/[0-9a-f]{16}\.json)?",
+                r"nowhere",  # where Codex lists tools
+                rf"backups(/{backups.NAME.pattern})?",
+                r"([a-z]+/)?\.mcp-launch-draft-\d+-[0-9a-f]{32}",
+                r"crash-\d+\.txt|wrap\.lock|wrapped\.json",
+                re.escape(profile_tables.KEPT),
+                re.escape(entry_script.NAME),
+            )
+        ),
+        re.DOTALL,
+    )
 
 
 def _list_foreign(directory: str) -> list[str]:
     """Return what may not be ours, relative to our state directory."""
     if os.path.isdir(directory) and not state.is_users(os.stat(directory)):
         return [directory]
-    found = []
+    found, ours = [], _name_ours()
     for here, directories, files in os.walk(directory):
         for name in (*directories, *files):
             path = os.path.relpath(os.path.join(here, name), directory)
-            if not _OURS.fullmatch(path):
+            if not ours.fullmatch(path):
                 found.append(path)
                 directories[:] = [one for one in directories if one != name]
     return sorted(found)
@@ -199,6 +209,8 @@ def _list_foreign(directory: str) -> list[str]:
 
 def _remove(directory: str) -> Iterator[str]:
     """Remove our state directory; return why that failed."""
+    from mcp_launch.config_files import entry_script
+
     try:
         # The script comes last: an entry that nobody knows of may name it.
         for name in sorted(os.listdir(directory), key=lambda name: name == entry_script.NAME):

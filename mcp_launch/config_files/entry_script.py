@@ -22,7 +22,6 @@ from typing import NamedTuple
 import mcp_launch
 from mcp_launch import state
 from mcp_launch.errors import FileRefused
-from mcp_launch.launch import options
 
 # Entries and processes are recognised as ours by this name.
 NAME = "mcp-launch"
@@ -175,6 +174,8 @@ def list_path() -> list[str]:
 
 
 def _compose() -> str:
+    from mcp_launch.launch import options
+
     python, package = sys.executable, os.path.abspath(mcp_launch.__file__)
     path = list_path()
     for one in (python, package):

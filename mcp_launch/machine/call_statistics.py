@@ -31,7 +31,7 @@ class ToolStatistics(NamedTuple):
     response: int
     first: float  # when the first one came, since 1970
     last: float
-    course: tuple[int, ...]  # how many came in each step of the last hour, the oldest first
+    last_hour: tuple[int, ...]  # how many came in each step of it, the oldest first
 
     @property
     def bytes(self) -> int:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import psutil
-
 from mcp_launch.errors import UsageError, printable
 from mcp_launch.launch.options import read_time
 from mcp_launch.system import linux
@@ -45,6 +43,8 @@ def measure(pid: int) -> Memory:
     share = linux.measure_share(pid)
     if share is not None:
         return Memory(share)
+    import psutil
+
     try:
         amount = psutil.Process(pid).memory_info().rss
     except psutil.Error:

@@ -14,7 +14,7 @@ from command_line import run_command
 from fake_output import FakeOutput
 from rich.cells import cell_len
 
-from mcp_launch import cli
+from mcp_launch import main
 from mcp_launch.machine.units import tell_clock
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def show(monkeypatch: pytest.MonkeyPatch) -> Show:
     def run(width: int, *words: str, encoding: str = "utf-8") -> list[str]:
         monkeypatch.setenv("COLUMNS", str(width))
         screen = FakeOutput(is_terminal=True, encoding=encoding)
-        return screen.show(lambda: cli.run(["calls", *words])).splitlines()
+        return screen.show(lambda: main(["calls", *words])).splitlines()
 
     return run
 
@@ -158,7 +158,7 @@ def test_a_failed_call_is_red_on_a_terminal_unless_colours_are_unwanted(
     def show() -> str:
         screen = FakeOutput(is_terminal=True)
         with contextlib.redirect_stdout(screen):
-            assert cli.run(["calls"]) == 0
+            assert main(["calls"]) == 0
         return screen.getvalue()
 
     assert "\x1b[1;31mtool error" in show()

@@ -13,7 +13,7 @@ from command_line import run_command
 from rich.table import Table
 from rich.text import Text
 
-from mcp_launch import cli, state
+from mcp_launch import main, state, system
 from mcp_launch.commands.screen import Screen
 from mcp_launch.errors import LaunchError, tell
 from mcp_launch.state import launch_log
@@ -136,14 +136,12 @@ def test_a_trace_is_only_text(capfd: pytest.CaptureFixture[str]) -> None:
 def test_a_fault_of_our_own_is_reported_without_a_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from mcp_launch.commands import ps
-
     def fail(*_: object, **__: object) -> int:
         raise ZeroDivisionError(ALL)
 
-    monkeypatch.setattr(ps, "run", fail)
+    monkeypatch.setattr(system, "open_table", fail)
 
-    assert cli.run(["ps"]) == 125
+    assert main(["ps"]) == 125
 
     said = capsys.readouterr().err
     assert "a bug in mcp-launch: ZeroDivisionError" in said

@@ -15,7 +15,7 @@ from doctor_runs import install, remember, spell, spell_codex
 from git_repository import track
 from secret_entries import SECRET, SECRETS
 
-from mcp_launch import cli
+from mcp_launch import main
 from mcp_launch.doctor.registry import find_codes
 
 if TYPE_CHECKING:
@@ -454,7 +454,7 @@ def test_lines_on_a_terminal_are_wrapped_between_words(
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setenv("PATH", ":".join(f"/opt/tools/number-{at}/bin" for at in range(9)))
 
-    cli.run(["doctor", "--ignore", "ML010"])
+    main(["doctor", "--ignore", "ML010"])
 
     lines = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()).splitlines()
     shown = " ".join(" ".join(lines).split())
@@ -621,7 +621,7 @@ def test_fixes_are_applied_after_asking(
     shown = io.StringIO()
     monkeypatch.setattr(sys, "stdout", shown)
 
-    cli.run(["doctor", "--ignore", "ML010", "--fix"])
+    main(["doctor", "--ignore", "ML010", "--fix"])
 
     assert "Apply this fix? [y/N] " in shown.getvalue()
     assert ("done: wrap docs" in shown.getvalue()) == is_done

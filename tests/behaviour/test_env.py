@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import pytest
+from command_line import run_command
 from fake_output import FakeOutput
 from fakes import FakeProcessTable
 from rich.cells import cell_len
 
-from mcp_launch.commands import env
-from mcp_launch.errors import UsageError
+from mcp_launch import main, system
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +24,7 @@ THREAD = "0199f3a1-0000-7000-8000-000000000001"
 class EnvCommand:
     """Runs `mcp-launch env` in a project, below processes that a test makes up."""
 
-    def __init__(self, home: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, home: Path, project: Path) -> None:
         self.home = home
         self.project = project
         self.state = project.parent / "state"
@@ -34,7 +35,7 @@ class EnvCommand:
             "PATH": "/usr/bin:/bin",
         }
         self.code = 0
-        self._capsys = capsys
+        self.said = ""
 
     def put_below_host(self, program: str) -> None:
         """Make a host the parent of our shell."""
@@ -60,32 +61,27 @@ class EnvCommand:
         is_verbose: bool = False,
     ) -> str:
         """Return what a person sees."""
-        request = env.EnvRequest(
-            server,
-            [host] if host else [],
-            explain,
-            is_json=False,
-            words=list(words),
-            is_verbose=is_verbose,
-        )
-        return self._run(request)
+        return self._run(*words, server=server, explain=explain, host=host, v=is_verbose)
 
     def tell(self, *words: str, server: str = "", explain: str = "", host: str = "") -> Any:
         """Return what a program is told."""
-        request = env.EnvRequest(
-            server, [host] if host else [], explain, is_json=True, words=list(words)
-        )
-        return json.loads(self._run(request))
+        return json.loads(self._run(*words, server=server, explain=explain, host=host, json=True))
 
-    def _run(self, request: env.EnvRequest) -> str:
-        self._capsys.readouterr()
-        self.code = env.run(request, self.environ, table=self.table)
-        return self._capsys.readouterr().out
+    def _run(self, *words: str, server: str = "", **options: str | bool) -> str:
+        line = ["env", *([server] if server else [])]
+        for name, value in options.items():
+            if value:
+                line.append(f"--{name}" if len(name) > 1 else f"-{name}")
+                line += [value] if isinstance(value, str) else []
+        with mock.patch.dict(os.environ, self.environ, clear=True):
+            done = run_command(*line, "--", *words, table=self.table)
+        self.code, self.said = done.returncode, done.stderr
+        return done.stdout
 
 
 @pytest.fixture
-def command(own_home: Path, project: Path, capsys: pytest.CaptureFixture[str]) -> EnvCommand:
-    return EnvCommand(own_home, project, capsys)
+def command(own_home: Path, project: Path) -> EnvCommand:
+    return EnvCommand(own_home, project)
 
 
 def values(told: Any) -> dict[str, str]:
@@ -637,24 +633,21 @@ def test_a_name_that_means_nothing_is_reported_with_what_is_near(
     configure_codex(command)
     command.write(f"~/{USER_FILE}", "[servers.mine]\ncommand = 'cat'\n")
 
-    with pytest.raises(UsageError) as refused:
-        command.tell(server=server, host=host)
+    command.show(server=server, host=host)
 
-    assert problem in refused.value.problem
-    assert fix in refused.value.fix
+    assert command.code == 2
+    assert problem in command.said
+    assert fix in command.said
 
 
 def test_a_file_that_cannot_be_read_does_not_hide_a_near_name(command: EnvCommand) -> None:
     configure_codex(command)
     command.write("~/.gemini/settings.json", "{")
 
-    with pytest.raises(UsageError) as near:
-        command.tell(server="dosc")
-    with pytest.raises(UsageError) as far:
-        command.tell(server="entirely-different")
-
-    assert near.value.fix.startswith("did you mean docs? ")
-    assert "settings.json" in far.value.problem
+    command.show(server="dosc")
+    assert "did you mean docs? " in command.said
+    command.show(server="entirely-different")
+    assert "settings.json" in command.said
 
 
 # words, name, the place that wins (none: nobody), why another was passed over
@@ -861,10 +854,12 @@ def test_no_line_is_wider_than_the_terminal(
         "PATH": f"{long}:/bin",
         "CLAUDE_CODE_A_LONG_NAME_OF_A_VARIABLE_INDEED": long,
     }
-    words = env.EnvRequest("docs", [], "", is_json=False, words=[], is_verbose=True)
     screen = FakeOutput(is_terminal=True)
+    monkeypatch.setattr(system, "open_table", lambda: command.table)
+    for name, text in command.environ.items():
+        monkeypatch.setenv(name, text)
 
-    shown = screen.show(lambda: env.run(words, command.environ, table=command.table))
+    shown = screen.show(lambda: main(["env", "docs", "-v"]))
 
     # A fix is not broken, because people copy it; nor is a single word of a note.
     lines = [line for line in shown.splitlines() if not line.startswith(("  fix:", "  /"))]

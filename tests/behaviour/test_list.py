@@ -11,7 +11,7 @@ from fake_hosts import limit_to_subtree
 from fake_output import FakeOutput
 from git_repository import track
 
-from mcp_launch import cli, system
+from mcp_launch import main, system
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -240,7 +240,7 @@ def test_a_shortened_command_shows_where_something_is_left_out(
     (own_home / ".cursor" / "mcp.json").write_text(text, encoding="utf-8")
     monkeypatch.setenv("COLUMNS", "80")
 
-    lines = FakeOutput(is_terminal=True).show(lambda: cli.run(["list"])).splitlines()
+    lines = FakeOutput(is_terminal=True).show(lambda: main(["list"])).splitlines()
 
     assert f"  {shown}" in lines[2]
 

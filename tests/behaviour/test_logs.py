@@ -11,7 +11,7 @@ import pytest
 from command_line import run_command
 from fake_output import FakeOutput
 
-from mcp_launch import cli
+from mcp_launch import main
 from mcp_launch.state import launch_log, leases
 from mcp_launch.state.launch_log import Log
 from mcp_launch.values import DECISION, END, FAILURE, REFUSAL, REST, RESTART, START
@@ -99,7 +99,7 @@ def test_on_a_terminal_ids_and_homes_are_short(monkeypatch: pytest.MonkeyPatch) 
 
     def show(*, is_terminal: bool = True, is_verbose: bool = False) -> str:
         output = FakeOutput(is_terminal=is_terminal)
-        return output.show(lambda: cli.run(["logs", *["-v"] * is_verbose])).splitlines()[0]
+        return output.show(lambda: main(["logs", *["-v"] * is_verbose])).splitlines()[0]
 
     whole = f"for codex, thread 01a1ec36-aed9-72a2, in {home}/app"
     assert show().endswith("for codex, thread 01a1ec36-aed9, in ~/app")
@@ -112,7 +112,7 @@ def test_in_a_poor_locale_a_fix_is_still_readable() -> None:
     open_log().note(failure, FAILURE)
 
     output = FakeOutput(is_terminal=False, encoding="ascii")
-    shown = output.show(lambda: cli.run(["logs"]))
+    shown = output.show(lambda: main(["logs"]))
     assert shown.rstrip().endswith("it was not found - fix: install it")
 
 

@@ -13,7 +13,7 @@ from call_parts import CallParts
 from command_line import run_command
 from wrap_requests import write
 
-from mcp_launch import cli
+from mcp_launch import main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +42,7 @@ def type_in(
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdin", Terminal(io.BytesIO(answer), encoding="utf-8"))
         patch.setattr(sys, "stdout", Terminal(written, encoding="utf-8", newline=""))
-        cli.run([*words])
+        main([*words])
         sys.stdout.flush()
         return written.getvalue().decode()
 

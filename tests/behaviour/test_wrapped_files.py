@@ -15,7 +15,7 @@ from git_repository import track
 from privileges import run_unprivileged
 from wrap_requests import TEXT, find_script, write
 
-from mcp_launch import cli
+from mcp_launch import main
 from mcp_launch import state as state_directory
 from mcp_launch.config_files import wrapped_files
 
@@ -275,10 +275,10 @@ def test_a_deleted_working_directory_is_said(
     monkeypatch.chdir(here)
     here.rmdir()
 
-    assert cli.run([command]) == 2
+    assert main([command]) == 2
     assert "the current directory was deleted" in capsys.readouterr().err
     # Whoever asks only what runs need not be anywhere.
-    assert cli.run(["ps"]) == 0
+    assert main(["ps"]) == 0
 
 
 @pytest.mark.usefixtures("project")

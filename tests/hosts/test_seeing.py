@@ -10,6 +10,7 @@ import uuid
 
 import psutil
 import pytest
+from command_line import run_command
 from fake_hosts import limit_to_subtree
 from hosts import claude, codex
 from hosts.fake_models import LIMIT
@@ -18,7 +19,6 @@ from hosts.survivors import ROLES
 from hosts.workspace import HERE, LAUNCHER, SERVER, Workspace, promise
 from launches import LivenessSocket, wait_until_gone
 
-from mcp_launch.commands import reap
 from mcp_launch.hosts import configured
 from mcp_launch.machine import process_snapshot
 
@@ -144,9 +144,7 @@ def test_ps_shows_which_server_runs_for_which_session(workspace: Workspace) -> N
 
 
 def test_reap_removes_what_a_killed_host_left_and_nothing_else(
-    workspace_without_launcher: Workspace,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    workspace_without_launcher: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process_snapshot, "SETTLED", 0.0)  # nothing here is ten seconds old
     workspace = workspace_without_launcher
@@ -165,12 +163,12 @@ def test_reap_removes_what_a_killed_host_left_and_nothing_else(
     wait_until_gone(killed.pid)
 
     # Only look at what this test has started: a developer may have orphans of their own.
-    assert (
-        reap.run(reap.ReapRequest(is_sure=True), workspace.environment(), table=limit_to_subtree())
-        == 0
+    done = run_command(
+        "reap", "--yes", cwd=None, table=limit_to_subtree(), **workspace.environment()
     )
 
-    assert str(left["server"]) in capsys.readouterr().out
+    assert done.returncode == 0
+    assert str(left["server"]) in done.stdout
     assert all(psutil.Process(pid).is_running() for pid in living.values())
     # Without us, a process that forked twice and left its session cannot be attributed.
     for role in {*ROLES} - {"daemon"}:

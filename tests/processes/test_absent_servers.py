@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from command_line import run_command
+from fake_hosts import limit_to_subtree
 from launches import (
     LIMIT,
     RUN,
@@ -184,7 +185,8 @@ def test_a_killed_launch_without_a_server_is_cleaned_up_after_by_the_next_comman
     launch.process.kill()
     launch.wait()
 
-    assert json.loads(run_command("ps", "--json").stdout)["hosts"] == []
+    shown = run_command("ps", "--json", table=limit_to_subtree()).stdout
+    assert json.loads(shown)["hosts"] == []
     assert list((remembered.state / "leases").iterdir()) == []
     assert " end      mcp-launch itself was killed" in run_command("logs").stdout
 

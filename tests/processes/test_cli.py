@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mcp_launch import __version__, cli
+from mcp_launch import __version__
+from mcp_launch.commands import command_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +33,7 @@ def test_the_version_is_printed() -> None:
 
 
 def test_a_system_without_fork_is_refused_with_the_reason() -> None:
-    assert cli.run(["run", "--direct", "--", "server", "-x"]) == 125
+    assert command_line.run(["run", "--direct", "--", "server", "-x"]) == 125
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from fake_hosts import (
 )
 from launches import wait_until_gone
 
-from mcp_launch import cli
+from mcp_launch import main
 from mcp_launch.machine import process_snapshot
 from mcp_launch.system import linux
 
@@ -143,7 +143,7 @@ def test_a_repair_leaves_alone_what_has_an_owner_by_then(
             return "y\n"
 
     monkeypatch.setattr(sys, "stdin", Slow())
-    cli.run(["doctor", "--fix", "--select", "ML401"])
+    main(["doctor", "--fix", "--select", "ML401"])
 
     assert linux.look(fake_host.server)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -13,20 +14,13 @@ from launches import ENVIRONMENT_SERVER, LIMIT, LaunchRunner, python
 THREAD = "0199f3a1-0000-7000-8000-000000000001"
 
 
-# Runs `env` with a request in JSON.
-ENV = """
-import json, os, sys
-from mcp_launch.commands import env as explaining
-sys.exit(explaining.run(explaining.EnvRequest(*json.loads(sys.argv[1])), os.environ))
-"""
-
+ENV = [sys.executable, "-m", "mcp_launch", "env", "--json", "--"]
 
 # Asks what a launch would give, writes it to a file, and becomes that launch.
 ASK_AND_LAUNCH = f"""
-import json, os, subprocess, sys
+import os, subprocess, sys
 with open(sys.argv[1], "wb") as file:
-    request = json.dumps(["", [], "", True, sys.argv[2:]])
-    subprocess.run([sys.executable, "-c", {ENV!r}, request], stdout=file, check=True)
+    subprocess.run([*{ENV}, *sys.argv[2:]], stdout=file, check=True)
 os.execv(sys.executable, [sys.executable, "-m", "mcp_launch", "run", *sys.argv[2:]])
 """
 
@@ -39,9 +33,8 @@ USER_FILE = ".config/mcp-launch/config.toml"
 
 
 def ask(*words: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    request = json.dumps(["", [], "", True, list(words)])
     return subprocess.run(
-        [*python(ENV), request], check=False, capture_output=True, timeout=LIMIT, **options
+        [*ENV, *words], check=False, capture_output=True, timeout=LIMIT, **options
     )
 
 

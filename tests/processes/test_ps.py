@@ -24,17 +24,13 @@ from fake_hosts import (
     configure,
     find_hosts,
     limit_to_subtree,
-    take,
     write_lease,
     write_session,
 )
 from launches import HERE, LIMIT, RUN, SCRIPTED_SERVER, LaunchRunner
-from shown_servers import read_row, show_running
+from shown_servers import read_row, show_mine, show_running
 
-from mcp_launch.commands import ps
-from mcp_launch.commands.ps import PsRequest
 from mcp_launch.machine import recognize_server, running, units
-from mcp_launch.machine.recognize_server import Configured
 from mcp_launch.machine.running import Session
 
 if TYPE_CHECKING:
@@ -48,12 +44,12 @@ def state(tmp_path: Path) -> Path:
 
 
 def test_below_the_host_and_the_session_is_the_server(
-    fake_hosts: FakeHosts, state: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+    fake_hosts: FakeHosts, own_home: Path
 ) -> None:
     fake_host = fake_hosts.start("claude", "--socket", command=SERVER)
     write_session(own_home, fake_host.pid, "s-1")
 
-    host, session, server, *details = show_running(state, is_verbose=True)
+    host, session, server, *details = show_running("-v")
 
     assert re.fullmatch(rf"Claude Code  pid {fake_host.pid}  up 0s  1 server  [\d.]+ MB", host)
     assert session == f"  session s-1  {os.getcwd()}"
@@ -70,13 +66,10 @@ def test_below_the_host_and_the_session_is_the_server(
     record = {"type": "user", "message": {"content": prompt}}
     transcript.write_text(json.dumps(record) + "\n", encoding="utf-8")
 
-    capsys.readouterr()
-    assert ps.run(PsRequest(), os.environ, limit_to_subtree()) == 0
-    session = capsys.readouterr().out.splitlines()[2]
+    session = show_mine().splitlines()[2]
     assert "  Use --api-key ***" in session
     assert session.endswith(" log…")
-    assert ps.run(PsRequest(is_json=True), os.environ, limit_to_subtree()) == 0
-    (data,) = json.loads(capsys.readouterr().out)["hosts"]
+    (data,) = json.loads(show_mine("--json"))["hosts"]
     assert len(data["sessions"][0]["title"]) == 200
 
 
@@ -96,7 +89,7 @@ def test_what_a_lease_knows_is_shown(fake_hosts: FakeHosts, state: Path) -> None
         outer="/somewhere/leases/launch-0.json",
     )
 
-    _, thread, server, *details = show_running(state, is_verbose=True)
+    _, thread, server, *details = show_running("-v")
 
     assert thread == "  thread t-1  /work/app"
     assert read_row(server)[:3] == ["docs", str(fake_host.server), "0s"]
@@ -121,25 +114,25 @@ def test_a_server_of_an_earlier_session_is_marked(
         binding = {"state": "tentative", "session": "old", "evidence": record}
         write_lease(state, processes=parts, binding=binding, calls=calls)
 
-        _, session, server = show_running(state)
+        _, session, server = show_running()
 
         assert session.split() == ["session", "new"]
         assert server.endswith(f"  running, {told}")
-        (described,) = ps.describe(take(state))["hosts"][0]["sessions"]
+        (described,) = json.loads(show_mine("--json"))["hosts"][0]["sessions"]
         assert described["session"] == "new"
         assert described["servers"][0]["earlier_session"] == "old"
 
 
 def test_servers_without_a_host_have_a_branch_of_their_own(
-    fake_hosts: FakeHosts, state: Path, tmp_path: Path
+    fake_hosts: FakeHosts, tmp_path: Path
 ) -> None:
     script = tmp_path / "mcp-\x1b[2J[bold]"
     script.write_text(STAYS[-1], encoding="utf-8")
     command = [sys.executable, str(script)]
+    configure(command, script.name)
     fake_hosts.start("claude", command=command).kill_host()
 
-    configured = Configured(script.name, (script.name,))
-    title, server, _, proof, *_ = show_running(state, configured, is_verbose=True)
+    title, server, _, proof, *_ = show_running("-v")
 
     assert title == "No host (mcp-launch reap ends them)"
     assert server.startswith("    mcp-\\x1b[2J[bold]  "), "it cannot disturb a terminal"
@@ -148,14 +141,13 @@ def test_servers_without_a_host_have_a_branch_of_their_own(
 
 
 def test_programs_and_prompts_get_what_runs_without_secrets(
-    fake_hosts: FakeHosts, state: Path, capsys: pytest.CaptureFixture[str]
+    fake_hosts: FakeHosts, state: Path
 ) -> None:
     fake_host = fake_hosts.start("claude", command=[*SERVER, "--api-key", "s3cret-key"])
     left = fake_hosts.start("codex", command=SERVER).kill_host()
 
-    assert ps.run(PsRequest(is_json=True), os.environ, limit_to_subtree()) == 0
+    text = show_mine("--json")
 
-    text = capsys.readouterr().out
     data = json.loads(text)
     assert data["version"] == 1
     (host,) = data["hosts"]
@@ -169,9 +161,7 @@ def test_programs_and_prompts_get_what_runs_without_secrets(
     assert "s3cret-key" not in text
     assert not state.exists()
 
-    assert ps.run(PsRequest(is_short=True), os.environ, limit_to_subtree()) == 0
-    line = capsys.readouterr().out
-    assert re.fullmatch(r"1 session, 1 server, [\d.]+ MB, 1 orphan\n", line)
+    assert re.fullmatch(r"1 session, 1 server, [\d.]+ MB, 1 orphan\n", show_mine("--short"))
 
 
 def test_a_process_below_two_servers_counts_once(runner: LaunchRunner, state: Path) -> None:
@@ -199,12 +189,11 @@ WATCH = f"""
 import os, sys
 sys.path.insert(0, {str(HERE)!r})
 from mcp_launch.machine import process_snapshot as population
-from mcp_launch.commands import ps
-from mcp_launch.commands.ps import PsRequest
+from mcp_launch import main, system
 from fake_hosts import limit_to_subtree
 population.SETTLED = 0.0
-request = ps.PsRequest(is_watching=True)
-sys.exit(ps.run(request, os.environ, limit_to_subtree(int(sys.argv[1]))))
+system.open_table = lambda: limit_to_subtree(int(sys.argv[1]))
+sys.exit(main(["ps", "--watch"]))
 """
 
 # Owns the terminal as a shell does, and tells how it is left.

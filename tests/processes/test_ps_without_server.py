@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -10,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from command_line import run_command
-from fake_hosts import STAYS, FakeHosts, limit_to_subtree, take, write_lease
+from fake_hosts import STAYS, FakeHosts, limit_to_subtree, write_lease
 from launches import LIMIT, RUN, SCRIPTED_SERVER, wait_for_lease, wait_until_gone
-from shown_servers import read_row, show_running
+from shown_servers import read_row, show_mine, show_running
 
-from mcp_launch.commands import ps, reap
 from mcp_launch.system import linux
 
 if TYPE_CHECKING:
@@ -40,8 +40,11 @@ def note(state: Path, fake_host: FakeHost, /, **facts: Any) -> Path:
     return write_lease(state, f"launch-{launcher}", **{**usual, **facts})
 
 
-def end_orphans() -> int:
-    return reap.run(reap.ReapRequest(is_sure=True), os.environ, table=limit_to_subtree())
+def end_orphans() -> str:
+    """Return what is printed."""
+    done = run_command("reap", "--yes", table=limit_to_subtree())
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
 
 
 def test_a_launch_is_shown_by_what_its_lease_says_of_the_server(
@@ -51,7 +54,7 @@ def test_a_launch_is_shown_by_what_its_lease_says_of_the_server(
     facts = {"state": "resting", "since": 1000.5, "saved": 80_000_000, "starts": 2, "calls": 3}
     note(state, fake_host, **facts)
 
-    host, thread, server = show_running(state)
+    host, thread, server = show_running()
 
     assert f"pid {fake_host.pid}  up 0s  1 server  " in host
     assert host.endswith(" (saves 80 MB)")
@@ -59,7 +62,7 @@ def test_a_launch_is_shown_by_what_its_lease_says_of_the_server(
     # Neither a process nor an age: only its launcher runs.
     assert read_row(server)[:3] == ["docs", "-", "-"]
     assert re.search(r"  resting \d+d, saves 80 MB$", server)
-    (told,) = ps.describe(take(state))["hosts"]
+    (told,) = json.loads(show_mine("--json"))["hosts"]
     (data,) = told["sessions"][0]["servers"]
     assert (told["not_running"], told["saved"]) == (1, 80_000_000)
     assert data["pid"] == data["launcher"] == fake_host.server
@@ -73,17 +76,17 @@ def test_a_launch_is_shown_by_what_its_lease_says_of_the_server(
 
     for saved in (None, 0, "much"):
         note(state, fake_host, state="not started", saved=saved)
-        assert show_running(state)[2].endswith("  not started")
-        assert "saves" not in "".join(show_running(state))
+        assert show_running()[2].endswith("  not started")
+        assert "saves" not in "".join(show_running())
     for being_started in ("starting", "running"):  # said so, or not recorded yet
         note(state, fake_host, state=being_started, saved=80_000_000)
-        host, _, server = show_running(state)
+        host, _, server = show_running()
         assert "  1 server  " in host
         assert server.endswith("  starting")
 
 
 def test_a_launch_without_a_server_is_ended_only_when_its_host_is_gone(
-    fake_hosts: FakeHosts, state: Path, capsys: pytest.CaptureFixture[str]
+    fake_hosts: FakeHosts, state: Path
 ) -> None:
     started = []
     for absent in ("not started", "resting"):
@@ -91,15 +94,13 @@ def test_a_launch_without_a_server_is_ended_only_when_its_host_is_gone(
         note(state, fake_host, state=absent)
         started.append(fake_host)
 
-    assert end_orphans() == 0
+    assert "Nothing to reap" in end_orphans()
     assert all(linux.is_running(one.server) for one in started)
-    assert "Nothing to reap" in capsys.readouterr().out
     assert len(list((state / "leases").iterdir())) == 2
     for one in started:
         one.kill_host()
-    assert end_orphans() == 0
+    shown = end_orphans()
 
-    shown = capsys.readouterr().out
     for one in started:
         wait_until_gone(one.server)
         assert f"its host, process {one.pid}, is gone" in shown
@@ -118,7 +119,7 @@ def test_a_launch_without_a_server_that_was_killed_is_not_listed(
         assert time.monotonic() < deadline
         time.sleep(0.005)
 
-    assert show_running(state)[0] == "No MCP servers are running."
+    assert show_running()[0] == "No MCP servers are running."
 
 
 # Real launches
@@ -143,8 +144,8 @@ def wait_for_state(state: Path, wanted: str, calls: int = 0) -> dict[str, Any]:
     return wait_for_lease(state, is_right)
 
 
-def find_only_server(state: Path) -> dict[str, Any]:
-    (host,) = ps.describe(take(state))["hosts"]
+def find_only_server() -> dict[str, Any]:
+    (host,) = json.loads(show_mine("--json"))["hosts"]
     ((server,),) = (session["servers"] for session in host["sessions"])
     assert isinstance(server, dict)
     return server
@@ -160,16 +161,16 @@ def test_a_real_launch_is_shown_as_not_started_until_it_is_called(
     host = launch(runner, "--start", "called")
     assert wait_for_state(state, "not started")["starts"] == 0
 
-    line, _, server = show_running(state)
+    line, _, server = show_running()
     assert re.search(r" \(saves \d+(\.\d)? MB\)$", line)
     assert re.search(r"  not started, saves \d+(\.\d)? MB$", server)
     assert read_row(server)[4] == "0"
-    assert find_only_server(state)["pids"] == [host.child]
+    assert find_only_server()["pids"] == [host.child]
 
     pid = host.call("look")["pid"]
     assert wait_for_state(state, "running", calls=1)["starts"] == 1
 
-    line, _, server = show_running(state)
+    line, _, server = show_running()
     assert "  1 server  " in line
     assert read_row(server)[1] == str(pid)
     shown = run_command("logs", "docs", "-v").stdout

@@ -21,7 +21,7 @@ from fake_hosts import ProcessSubtree, link, write_session
 from generated_docs import check, make_up_pid, mark
 from launches import HERE, RUN, Launch, call, request, wait_for_lease
 
-from mcp_launch import cli, system
+from mcp_launch import main, system
 from mcp_launch.machine import installation, recent_calls, units
 from mcp_launch.machine.units import Memory
 from mcp_launch.system import linux
@@ -113,7 +113,7 @@ def type_in(monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
     for name, value in (("COLUMNS", str(COLUMNS)), ("LINES", "50"), ("TERM", "xterm")):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "stdout", screen)
-    assert cli.run(list(words)) in {0, 1}  # 1: something is wrong, as it should be
+    assert main(list(words)) in {0, 1}  # 1: something is wrong, as it should be
     return re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
 
 

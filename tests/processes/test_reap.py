@@ -7,7 +7,8 @@ import json
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 from fake_hosts import (
@@ -24,8 +25,8 @@ from fake_hosts import (
 )
 from launches import ENVIRONMENT_SERVER, RUN, python, wait_for_lease, wait_until_gone
 
-from mcp_launch.commands import reap as reap_command
-from mcp_launch.errors import LaunchError, UsageError
+from mcp_launch import main, system
+from mcp_launch.errors import LaunchError
 from mcp_launch.machine import end_server, process_snapshot
 from mcp_launch.machine.survey import open_survey
 from mcp_launch.system import linux
@@ -50,10 +51,10 @@ def state(tmp_path: Path) -> Path:
     return tmp_path / "state"
 
 
-def reap(**options: Any) -> int:
+def reap(*words: str) -> int:
     """Run the command on what this test started."""
-    request = reap_command.ReapRequest(**{"is_sure": True, **options})
-    return reap_command.run(request, os.environ, table=limit_to_subtree())
+    with mock.patch.object(system, "open_table", limit_to_subtree):
+        return main(["reap", *words])
 
 
 def is_there(pid: int) -> bool:
@@ -90,7 +91,7 @@ def test_servers_whose_hosts_were_killed_are_ended_with_all_below_them(
     below = [pid for server in stubborn for pid in linux.list_descendants(server)]
     assert len(below) == 2
 
-    assert reap() == 0
+    assert reap("--yes") == 0
 
     for pid in (*stubborn, *below, *linux.list_descendants(bears.launch.pid)):
         wait_until_gone(pid)
@@ -107,7 +108,7 @@ def test_where_all_is_well_nothing_is_done(
 ) -> None:
     fake_host = fake_hosts.start("claude", "--socket", command=SERVER)
 
-    assert reap(is_sure=False) == 0
+    assert reap() == 0
 
     assert is_there(fake_host.server)
     assert capsys.readouterr().out == (
@@ -159,16 +160,16 @@ def test_whatever_is_not_proven_to_be_an_orphan_is_spared(
 
     with monkeypatch.context() as context:
         context.setattr(process_snapshot, "SETTLED", 3600.0)
-        assert reap() == 0
+        assert reap("--yes") == 0
         assert is_there(orphan.server), "it has just started"
     assert "Nothing to reap" in capsys.readouterr().out
-    assert reap() == 0
+    assert reap("--yes") == 0
 
     wait_until_gone(orphan.server)
     assert [why for why, pid in spared.items() if not is_there(pid)] == []
     assert str(leased) not in capsys.readouterr().out
     path.chmod(0o600)
-    assert reap() == 0
+    assert reap("--yes") == 0
     wait_until_gone(leased)
 
 
@@ -180,7 +181,7 @@ def test_a_launch_that_has_just_started_is_spared(
     fake_host.kill_host()
     monkeypatch.setattr(process_snapshot, "SETTLED", 3600.0)
 
-    assert reap() == 0
+    assert reap("--yes") == 0
 
     assert is_there(fake_host.server)
 
@@ -212,14 +213,13 @@ def test_nothing_is_ended_before_the_user_agrees(
 ) -> None:
     fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
     monkeypatch.setattr(sys, "stdin", io.StringIO())
-    with pytest.raises(UsageError):
-        reap(is_sure=False)
+    assert reap() == 2
 
     def answer(text: str) -> str:
         typed = io.StringIO(text)
         monkeypatch.setattr(typed, "isatty", lambda: True)
         monkeypatch.setattr(sys, "stdin", typed)
-        assert reap(is_sure=False) == 0
+        assert reap() == 0
         return capsys.readouterr().out
 
     for refusal in ("n\n", "\n"):
@@ -236,10 +236,10 @@ def test_what_was_ended_is_printed_for_programs(
 ) -> None:
     fake_host = fake_hosts.start("codex", command=SERVER).kill_host()
 
-    assert reap(is_sure=False, is_dry=True, is_json=True) == 0
+    assert reap("--dry-run", "--json") == 0
     planned = json.loads(capsys.readouterr().out)
     assert is_there(fake_host.server)
-    assert reap(is_json=True) == 0
+    assert reap("--yes", "--json") == 0
     done = json.loads(capsys.readouterr().out)
 
     wait_until_gone(fake_host.server)
@@ -264,7 +264,7 @@ def test_a_process_that_could_not_be_ended_is_reported(
 
     with monkeypatch.context() as context:
         context.setattr(signal, "pidfd_send_signal", refuse)
-        assert reap() == 1
+        assert reap("--yes") == 1
 
     told = f"mcp-docs (process {fake_host.server}): could not end process {fake_host.server}"
     assert told in capsys.readouterr().err
@@ -315,7 +315,7 @@ def test_a_launch_that_hangs_without_its_host_is_ended(
         os.kill(pid, signal.SIGSTOP)
     fake_host.kill_host()
 
-    assert reap() == 0
+    assert reap("--yes") == 0
 
     for pid in pids:
         wait_until_gone(pid)

@@ -9,6 +9,7 @@ import sys
 from typing import IO, TYPE_CHECKING
 
 import pytest
+from command_line import run_command
 from fake_hosts import (
     SERVER,
     STAYS,
@@ -22,9 +23,6 @@ from fake_hosts import (
 )
 from launches import ENVIRONMENT_SERVER, HERE, RUN, python, wait_for_lease
 
-from mcp_launch.commands import ps
-from mcp_launch.commands.ps import PsRequest
-from mcp_launch.commands.screen import Screen
 from mcp_launch.machine import running, units
 from mcp_launch.machine.pipe_ends import Endpoints
 from mcp_launch.machine.recognize_server import Configured
@@ -182,7 +180,7 @@ def test_a_launch_has_the_name_that_it_was_given_and_else_that_of_its_hosts_file
 
 
 def test_a_launch_with_its_files_elsewhere_is_known_for_one(
-    runner: LaunchRunner, state: Path, capsys: pytest.CaptureFixture[str]
+    runner: LaunchRunner, state: Path
 ) -> None:
     elsewhere = str(state.parent / "elsewhere")
     environ = {**os.environ, "MCP_LAUNCH_HOME": elsewhere, "CODEX_THREAD_ID": THREAD + "1"}
@@ -193,8 +191,7 @@ def test_a_launch_with_its_files_elsewhere_is_known_for_one(
 
     (server,) = seen.hosts[0].servers
     assert (server.name, server.launch) == ("docs", None)
-    ps.show(seen, Screen(width=1000), PsRequest(is_verbose=True))
-    shown = capsys.readouterr().out
+    shown = run_command("ps", "-v", table=limit_to_subtree()).stdout
     assert "its mcp-launch has no lease in this state directory" in shown
     assert "not started" not in shown
 

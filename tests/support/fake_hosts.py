@@ -50,14 +50,14 @@ STUBBORN = serve(
 )
 
 
-def configure(command: list[str]) -> None:
+def configure(command: list[str], name: str = "mcp-docs") -> None:
     """Write an entry with this command into a host's file, so that it is known as a server."""
     path = Path(os.environ["HOME"]) / ".kiro" / "settings" / "mcp.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     entry = {"command": command[0], "args": command[1:]}
     entries = json.loads(path.read_text(encoding="utf-8"))["mcpServers"] if path.exists() else {}
     if entry not in entries.values():
-        entries[f"mcp-docs-{len(entries)}" if entries else "mcp-docs"] = entry
+        entries[f"{name}-{len(entries)}" if entries else name] = entry
     path.write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
 
 

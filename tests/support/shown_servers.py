@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import re
-from typing import TYPE_CHECKING
 
-from fake_hosts import forget_seconds, take
-
-from mcp_launch.commands import ps
-from mcp_launch.commands.ps import PsRequest
-from mcp_launch.commands.screen import Screen
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from mcp_launch.machine.recognize_server import Configured
+from command_line import run_command
+from fake_hosts import forget_seconds, limit_to_subtree
 
 
-def show_running(state: Path, *configured: Configured, is_verbose: bool = False) -> list[str]:
-    """Return the lines that are printed into a pipe, without the titles of the columns."""
-    console = Screen(file=io.StringIO())
-    ps.show(take(state, *configured), console, PsRequest(is_verbose=is_verbose))
-    assert isinstance(console.file, io.StringIO)
-    lines = forget_seconds(console.file.getvalue()).splitlines()
+def show_mine(*words: str) -> str:
+    """Return what `ps` prints into a pipe."""
+    done = run_command("ps", *words, table=limit_to_subtree())
+    assert (done.returncode, done.stderr) == (0, "")
+    return forget_seconds(done.stdout)
+
+
+def show_running(*words: str) -> list[str]:
+    """Return the lines of a table without the titles of its columns."""
+    lines = show_mine(*words).splitlines()
     return lines[1:] if lines[0].split()[0] == "SERVER" else lines
 
 

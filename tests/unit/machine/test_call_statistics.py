@@ -45,7 +45,7 @@ def test_each_tool_of_each_server_is_counted_for_itself() -> None:
     assert (search.p50, search.p95, search.slowest) == (20.0, 30.0, 30.0)
     assert (search.request, search.response, search.bytes) == (200, 3000, 3200)
     assert (search.first, search.last) == (NOW - 7200, NOW - 1)
-    assert search.course == (1, *[0] * 10, 1)
+    assert search.last_hour == (1, *[0] * 10, 1)
     assert counted[1].p50 is None
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from command_line import run_command
 from made_up_launches import MadeUpLaunches, make_binding, record
-from screens import open_screen
 
-from mcp_launch.commands import ps, running_table
-from mcp_launch.commands.status_line import sum_up
 from mcp_launch.machine import end_server, process_snapshot, running, server_pools
 from mcp_launch.machine.pipe_ends import End
 
@@ -36,9 +35,14 @@ def list_all(census: Census) -> list[Server]:
     return [server for host in census.hosts for server in host.servers]
 
 
-def show(census: Census, **how: Any) -> list[str]:
-    lines = running_table.draw(census, running_table.TableRequest(open_screen(None), **how))
-    return [line.plain for line in lines[1:]]  # without the names of the columns
+def ps(made_up: MadeUpLaunches, *words: str) -> str:
+    done = run_command("ps", *words, table=made_up.table, MCP_LAUNCH_HOME=str(made_up.state))
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def show(made_up: MadeUpLaunches, *words: str) -> list[str]:
+    return ps(made_up, *words).splitlines()[1:]  # without the names of the columns
 
 
 # A server for each session
@@ -86,15 +90,15 @@ def test_every_server_of_a_launch_is_below_its_own_session(made_up: MadeUpLaunch
     assert not set(first.processes) & set(second.processes)
     assert third.processes == ()
 
-    assert [" ".join(line.split()) for line in show(census)[2::2]] == [
+    assert [" ".join(line.split()) for line in show(made_up)[2::2]] == [
         f"docs {pids['first']} 1h 57 MB 5 - running, 1 refusal",
         f"docs {pids['second']} 1h 72 MB 3 - running",
         "docs - - - 1 - resting, saves 50 MB",
     ]
-    said = "      second server of this launch (one per session)"
-    assert said in show(made_up.take(), is_verbose=True)
+    said = "      server-2 of this launch (one per session)"
+    assert said in show(made_up, "-v")
 
-    (data,) = ps.describe(census)["hosts"]
+    (data,) = json.loads(ps(made_up, "--json"))["hosts"]
     servers = [server for session in data["sessions"] for server in session["servers"]]
     assert [one["launch"]["backend"] for one in servers] == ["server", "server-2", "server-3"]
     assert {one["launch"]["id"] for one in servers} == {"l-1"}
@@ -180,18 +184,17 @@ def test_a_shared_server_is_in_every_session_that_uses_it_and_counted_once(
     made_up: MadeUpLaunches,
 ) -> None:
     parts = share(made_up)
-    census = made_up.take()
     pid = str(parts["server"]["pid"])
 
-    host, _, first, _, second = show(census)
+    host, _, first, _, second = show(made_up)
     assert "  1 server  112 MB" in host
     for row, memory in ((first, "107 MB"), (second, "5.0 MB")):
         assert " ".join(row.split()) == f"docs {pid} 1h {memory} 0 - running, shared by 2"
     kept = f"      shared by 2 sessions; pool process {parts['pool']['pid']}"
-    assert show(made_up.take(), is_verbose=True).count(kept) == 2
-    assert sum_up(census) == "2 sessions, 1 server, 112 MB"
+    assert show(made_up, "-v").count(kept) == 2
+    assert ps(made_up, "--short") == "2 sessions, 1 server, 112 MB\n"
 
-    (data,) = ps.describe(census)["hosts"]
+    (data,) = json.loads(ps(made_up, "--json"))["hosts"]
     servers = [server for session in data["sessions"] for server in session["servers"]]
     expected = {"pool": parts["pool"]["pid"], "sessions": 2}
     assert [one["shared"] for one in servers] == [expected, expected]
@@ -219,7 +222,7 @@ def test_each_server_of_a_pool_has_its_own_memory(made_up: MadeUpLaunches) -> No
 
     # The first has the pool's own process, and each has its launcher.
     assert [one.memory.amount for one in list_all(census)] == [107_000_000, 67_000_000]
-    assert sum_up(census) == "2 sessions, 2 servers, 174 MB"
+    assert ps(made_up, "--short") == "2 sessions, 2 servers, 174 MB\n"
     (alone,) = list_all(running.select(made_up.take(), ["t-2xx", "claude"], []))
     assert alone.memory.amount == 87_000_000
 
@@ -262,7 +265,7 @@ def test_what_belongs_to_a_pool_is_never_an_orphan_while_it_lives_or_is_used(
 
     census = made_up.take()
     if is_used and has_record:
-        assert show(census)[2].endswith("  running, shared"), "it has one session"
+        assert show(made_up)[2].endswith("  running, shared"), "it has one session"
 
     is_known = is_used or has_record
     assert len(list_all(census)) == int(is_used)
@@ -298,7 +301,7 @@ def test_a_server_whose_pool_is_gone_is_spared_while_a_launch_uses_it(
 
     assert census.ownerless == []
     assert {one.pool.pid for one in list_all(census) if one.pool} == {0}
-    assert "shared by 2 sessions; its pool is gone" in "\n".join(show(census, is_verbose=True))
+    assert "shared by 2 sessions; its pool is gone" in "\n".join(show(made_up, "-v"))
 
 
 @pytest.mark.usefixtures("closed_pipes")

@@ -1,10 +1,13 @@
-"""The command line itself: its commands by topic, and its help text.
+"""What all commands have in common: the help text, and the parameters that several of them share.
 
-Commands register themselves with `@app.command`; `SECTIONS` says where the help text lists them.
+`SECTIONS` says where the help text lists a command. For the help text and for a shell's completion
+typer needs the modules of commands, so these import late what is slow: the hosts, the survey of
+this machine, the checks.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +19,7 @@ from mcp_launch.commands.screen import say
 from mcp_launch.errors import LaunchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 # The sections of the help text, and the order of the commands in each.
 SECTIONS = {
@@ -25,6 +28,14 @@ SECTIONS = {
     "Find out what is wrong": ("doctor", "explain"),
     "Act": ("run", "restart", "reap"),
     "Learn": ("demo", "schema"),
+}
+
+# The module of each command.
+COMMANDS = {name: name for names in SECTIONS.values() for name in names} | {
+    "list": "list_servers",
+    "run": "app",
+    "schema": "explain",
+    "unwrap": "wrap",
 }
 
 _EPILOG = "mcp-launch COMMAND --help shows the options of a command."
@@ -76,8 +87,7 @@ class Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401  # typer's own, or click's
         """Return the names of all commands, in the order of the sections."""
-        order = [name for names in SECTIONS.values() for name in names]
-        return sorted(super().list_commands(ctx), key=[*order, "help"].index)
+        return sorted(super().list_commands(ctx), key=[*COMMANDS].index)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002  # ditto
         """Write the sections of the help text."""
@@ -111,13 +121,6 @@ app = App(
 )
 
 
-def list_command_names() -> list[str]:
-    """Return the names of all commands."""
-    return [command.name or "" for command in app.registered_commands] + [
-        group.name or "" for group in app.registered_groups
-    ]
-
-
 def _show_version(context: typer.Context, asked: bool) -> None:  # noqa: FBT001  # typer calls it so
     if asked and not context.resilient_parsing:  # a shell only completes the line
         say(f"mcp-launch {__version__}")
@@ -149,3 +152,89 @@ def _run() -> None:
         "`mcp-launch run` cannot guarantee that a server's processes end on this system",
         fix="run it on Linux, on macOS or in WSL, or remove it from the entry on this machine",
     )
+
+
+# A project's file may name its servers as it likes, and typer's script for zsh evaluates what it
+# is offered: no other names are.
+_HARMLESS = re.compile(r"[\w.@/+-]+", re.ASCII)
+
+
+def offer(names: Iterable[str]) -> list[str]:
+    """Return the names that may be offered to a shell; typer takes those that fit the word."""
+    return sorted({name for name in names if _HARMLESS.fullmatch(name)})
+
+
+def offer_hosts() -> list[str]:
+    """Return the names of all hosts."""
+    from mcp_launch.hosts.configured import HOSTS
+
+    return offer(HOSTS)
+
+
+def offer_servers() -> list[str]:
+    """Return the names of the servers in the hosts' files."""
+    from mcp_launch.machine.survey import open_survey
+
+    return offer(item.name for item in open_survey(os.environ).items)
+
+
+def offer_sessions() -> list[str]:
+    """Return the ids of the sessions that have servers."""
+    from mcp_launch.machine.survey import open_survey
+
+    hosts = open_survey(os.environ).take_census().hosts
+    return offer(one.thread or one.session for host in hosts for one in host.sessions)
+
+
+def name_servers(text: str, metavar: str = "SERVER") -> Any:  # noqa: ANN401  # typer's own
+    """Return an argument for which a shell offers the servers in the hosts' files."""
+    return typer.Argument(
+        help=text, metavar=metavar, show_default=False, autocompletion=offer_servers
+    )
+
+
+Names = Annotated[list[str] | None, name_servers("Servers; default: all.")]
+Hosts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--host",
+        metavar="HOST",
+        help="Only this host; may be repeated.",
+        autocompletion=offer_hosts,
+    ),
+]
+Session = Annotated[
+    str,
+    typer.Option(
+        "--session",
+        metavar="ID",
+        help="A session or thread, or the beginning of its id.",
+        autocompletion=offer_sessions,
+    ),
+]
+Files = Annotated[
+    list[str] | None,
+    typer.Option("--file", metavar="FILE", help="Only this file; may be repeated."),
+]
+Since = Annotated[
+    str,
+    typer.Option(
+        "--since", metavar="TIME", help="Only what came later: 10m, 2h, 10:00, 2026-11-17T10:00."
+    ),
+]
+Lines = Annotated[
+    int | None,
+    typer.Option(
+        "--lines",
+        "-n",
+        min=1,
+        metavar="NUMBER",
+        help="How many of the last; default: 30 calls or 200 lines, or all with --since.",
+        show_default=False,
+    ),
+]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Keep showing what is new.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Dry = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show more.")]
