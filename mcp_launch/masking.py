@@ -138,7 +138,12 @@ def is_secret_name(name: str) -> bool:
 
 def looks_secret(text: str) -> bool:
     """Return whether a text has the form of a secret."""
-    return any(_is_real(found["secret"]) for form in _FORMS for found in form.finditer(text))
+    return any(map(_is_real, list_by_form(text)))
+
+
+def list_by_form(text: str) -> Iterator[str]:
+    """Return what has the form of a secret in a text, whatever is written before it."""
+    return (found["secret"] for form in _FORMS for found in form.finditer(text))
 
 
 def is_common(text: str) -> bool:

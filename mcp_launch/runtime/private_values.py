@@ -1,7 +1,7 @@
 """What of a server's answers must not be remembered: memory tells it to other sessions.
 
 An answer is not kept if it contains a secret: the value of a variable that is named like one, or
-what `masking` knows by its form among the values of variables and the arguments.
+what `masking` knows by its form, among the values of variables, the arguments, and in the answer.
 
 Nor is it kept if it contains a value that belongs to one session, terminal or login. That is
 the value of any variable that the name of a memory leaves out, or has in another form. But many
@@ -52,6 +52,9 @@ _LONG = 16
 
 _UUID = re.compile(r"[0-9a-f]{8}(?=-[0-9a-f]{4}-[0-9a-f]{4}-)", re.IGNORECASE)
 
+# What stands in the place of a secret in an example.
+_EXAMPLE = re.compile(r"[<>{}$*]|\.\.\.|example|your|pass|token|secret|1234|abcd", re.IGNORECASE)
+
 _PERCENT = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 
@@ -82,7 +85,15 @@ def find(answers: Iterable[bytes], variables: Iterable[tuple[str, str]], told: T
     for name, value in _list_secrets(variables, told.argv):
         if value in texts:
             return f"a secret: {name}"
+    if any(not _is_example(one) for one in masking.list_by_form(texts)):
+        return "a secret, by its form"
     return ""
+
+
+def _is_example(secret: str) -> bool:
+    """Return whether a text only shows what a secret looks like, as descriptions of tools do."""
+    is_blank = len(set(secret[-8:].lower())) == 1 or not secret.isprintable()
+    return masking.is_common(secret) or is_blank or bool(_EXAMPLE.search(secret))
 
 
 def _list_of_session(variables: Iterable[tuple[str, str]], told: Told) -> Iterator[tuple[str, str]]:

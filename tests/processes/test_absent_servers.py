@@ -477,6 +477,7 @@ def test_what_all_sessions_share_is_remembered(
         ("the key is $SERVICE_KEY", {"SERVICE_KEY": "8fX-2kLm-9"}, []),
         ("the key is $SERVICE_KEY", {"SERVICE_KEY": 'schl"üs\\sel'}, []),
         ("the key is $SERVICE_KEY", {"SERVICE_KEY": "/base64/that+begins+like+a+path"}, []),
+        ("at postgres://u:8fX-2kLm@db, read from a file", {}, []),
     ],
     ids=[
         "an address with a password",
@@ -491,6 +492,7 @@ def test_what_all_sessions_share_is_remembered(
         "a variable that is named like a key",
         "a key of any characters",
         "a key that looks like a path",
+        "one that nobody gave to it",
     ],
 )
 def test_a_secret_is_not_remembered(
@@ -510,8 +512,9 @@ def test_a_secret_is_not_remembered(
         ("Queries postgres", {"DATABASE_URL": "postgres://postgres:postgres@db/shop"}, []),
         ("Draws as user:group", {}, ["-u", "user:group"]),
         ("Reads /usr/bin/env", {"KEY_FILE": "/usr/bin/env"}, []),
+        ("postgres://user:password@host, redis://:<secret>@host, sk-xxxxxxxxxxxxxxxxxxxx", {}, []),
     ],
-    ids=["a plain word", "a group", "the path of a key"],
+    ids=["a plain word", "a group", "the path of a key", "examples"],
 )
 def test_what_is_no_secret_is_remembered(
     server: CountedServer, text: str, variables: dict[str, str], words: list[str]
