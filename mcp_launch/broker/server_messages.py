@@ -134,7 +134,7 @@ class ServerMessages(Endings):
         # While the server is not ready, we have answered its requests ourselves.
         if backend.is_ready:
             self._first(backend).handshake.note_answer(said)
-        return line if backend.is_ready else b""
+        return line if backend.is_ready and not self.has_no_more_input(backend) else b""
 
     def _pass_to(self, backend: Backend, connection: str, line: bytes) -> bytes:
         if not backend.is_shared:

@@ -149,8 +149,12 @@ class _Search:
         fix = self._explain(name, elsewhere)
         is_launcher = elsewhere == self.survey.launcher and self.item.is_wrapped
         repair = offer_path(self.survey, self.item) if is_launcher else None
-        found = "your shell finds" if self._find_on_path(name) else "it is installed as"
-        return Finding("ML201", self.subject, f"{problem}; {found} {elsewhere}", fix, repair)
+        if os.path.exists(elsewhere):
+            found = "your shell finds" if self._find_on_path(name) else "it is installed as"
+            problem = f"{problem}; {found} {elsewhere}"
+        else:
+            fix = "run: mcp-launch doctor --fix"  # the script that entries name was never written
+        return Finding("ML201", self.subject, problem, fix, repair)
 
     def _split(self, name: str) -> str:
         """Return how to write a command with its arguments apart; empty if it has none."""

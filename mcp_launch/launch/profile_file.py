@@ -82,6 +82,10 @@ def parse(content: bytes, path: str) -> dict[str, Any]:
     return {"defaults": defaults, "servers": servers, "refused": refused}
 
 
+# The name of a table in the words of Python's parser.
+_TABLE = re.compile(r"\('(.*?)',?\)")
+
+
 def _decode(content: bytes, path: str) -> tuple[str, dict[str, Any], list[Spot]]:
     try:
         text = content.decode("utf-8")
@@ -98,8 +102,10 @@ def _decode(content: bytes, path: str) -> tuple[str, dict[str, Any], list[Spot]]
         if "already exists" in str(error):
             fix = "write it once; what is `key = { ... }` above and a [table] here has to be two "
             fix += "tables, as in [servers.NAME.tools] and [servers.NAME.tools.TOOL.arguments]"
+        # Python shows the name of a table as a tuple.
+        what = _TABLE.sub(lambda name: "[" + name[1].replace("', '", ".") + "]", str(error))
         raise ProfileRefused(
-            f"not valid TOML: {error}; none of its profiles can be read",
+            f"not valid TOML: {what}; none of its profiles can be read",
             fix=fix,
             path=path,
             line=line,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -431,3 +432,14 @@ def test_the_advice_on_credentials_works_when_it_is_followed(
 
     assert wrap.returncode == 0
     assert doctor.list_codes() == []
+
+
+def test_a_launcher_that_was_never_written_is_not_named(doctor: Doctor) -> None:
+    configure(doctor, "codex", command="mcp-launch", args=["run", "--", "sh"])
+    script = doctor.machine.survey().launcher
+    assert not os.path.exists(script)
+
+    finding = doctor.find_only()
+
+    assert script not in finding["message"]
+    assert finding["fix"] == "run: mcp-launch doctor --fix"

@@ -36,6 +36,11 @@ def write(path: Path, text: str) -> None:
 # What is wrong in the table of one server stops only this server.
 REFUSED = {
     "no TOML": ("command = npx\n", "2:11: not valid TOML", "strings need quotes"),
+    "a table twice": (
+        "[servers.a]\n",
+        "2:11: not valid TOML: Cannot declare [servers.a] twice",
+        "strings need quotes",
+    ),
     "no end": ('command = "npx', "2:15: not valid TOML", "strings need quotes"),
     "a key that is a table, too": (
         'tools = { deny = ["x"] }\n[servers.a.tools.y.arguments]\n',
