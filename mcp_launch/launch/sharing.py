@@ -137,7 +137,9 @@ def describe(
     kept = plan.drop_session_variables(wanted, found, started)  # type: ignore[arg-type]  # a Plan
     # What the user has asked for, also by a file of variables, counts whatever its name is.
     named = {*wanted.env, *wanted.literals}
-    named |= {name for name, value in kept.items() if environ.get(name) != value}
+    # Compared as it is kept: Codex puts a directory of its own on PATH, but not always.
+    given = variables.drop_private_variables(environ)
+    named |= {name for name, value in kept.items() if given.get(name) != value}
     asked_for = {name: kept[name] for name in named if name in kept and name not in _OURS}
     shown = variables.drop_start_variables(kept) | asked_for
     if isinstance(found.project_root, Found):

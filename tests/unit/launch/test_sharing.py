@@ -108,12 +108,14 @@ def describe(
     [
         ({"CLAUDE_CODE_ENTRYPOINT": "cli"}, {"CLAUDE_CODE_ENTRYPOINT": "sdk-cli"}),
         ({"PATH": "/a/codex-path:/bin"}, {"PATH": "/b/codex-path:/a/codex-path:/bin"}),
+        ({"PATH": "/a/codex-arg0kZqCny:/bin"}, {"PATH": "/bin"}),
         ({"TERM": "xterm", "SHLVL": "1"}, {"TERM": "tmux", "TMUX": "x", "SSH_TTY": "y"}),
         ({"XDG_SESSION_PATH": "/a/Session1"}, {"XDG_SESSION_PATH": "/a/Session2"}),
     ],
     ids=[
         "Claude Code in a terminal and for one turn",
         "Codex and its daemon",
+        "Codex with and without a directory of its own",
         "two terminals",
         "two logins",
     ],
