@@ -150,6 +150,8 @@ def show_calls(  # noqa: PLR0913  # one for each option
         since=units.read_moment(since, time.time()) if since else 0.0,
     )
     count = lines or (None if since else _COUNT)
+    if stats or follow:
+        _check_servers(wanted, directory)
     if stats:
         _show_statistics(wanted, directory, since, lines, is_json=as_json)
     elif follow:
@@ -172,7 +174,8 @@ def _check_servers(wanted: CallFilter, directory: str) -> None:
 
     if names := [name for name in wanted.servers if not _PATTERN.search(name)]:
         recorded = {call.server for call in read_each(list_parts(directory))}
-        check_servers(open_survey(os.environ), names, *recorded)
+        if not recorded.issuperset(names):
+            check_servers(open_survey(os.environ), names, *recorded)
 
 
 def _read_last(wanted: CallFilter, parts: Iterable[Part], count: int | None) -> list[RecordedCall]:

@@ -91,8 +91,9 @@ def list_servers(
 def _show(screen: Screen, survey: Survey, listed: list[Listed], *, is_verbose: bool) -> None:
     """Print the table, or where servers were looked for."""
     home = survey.site.home
-    if not listed:
+    if not survey.items:
         _show_nothing(screen, survey)
+    if not listed:
         return
     rows = [_make_row(one) for one in listed]
     columns: tuple[Column, ...] = _COLUMNS

@@ -33,7 +33,7 @@ class _Wish(NamedTuple):
 
     names: list[str]  # none: every one
     hosts: list[str]
-    session: str  # or a thread, or a part of its id
+    session: str  # or a thread, or the beginning of its id
 
     @property
     def where(self) -> str:
@@ -168,7 +168,7 @@ def _matches(one: _Chosen, wish: _Wish) -> bool:
     # Some hosts are extensions of another, whose process starts their servers.
     of_hosts = {each for name in wish.hosts for each in HOSTS[name].processes}
     is_of_host = not of_hosts or one.host.name in of_hosts
-    return is_of_host and (wish.session in one.session or wish.session in one.thread)
+    return is_of_host and any(each.startswith(wish.session) for each in (one.session, one.thread))
 
 
 def _name_launch(one: _Chosen) -> str:
@@ -206,7 +206,7 @@ def _explain_elsewhere(name: str, elsewhere: list[_Chosen], wish: _Wish) -> Usag
     sessions = f"its sessions: {shown}" if ids else "its sessions are not known"
     return UsageError(
         f"{printable(name)} runs, but for no session {printable(wish.session)}; {sessions}",
-        fix=("give a part of one of these ids, or " if ids else "") + "leave out --session",
+        fix=("give one of these ids, or its beginning, or " if ids else "") + "leave out --session",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,6 +28,9 @@ KINDS = {
 }
 
 _FACTS = "i"
+
+# The ids in a line: "for codex, thread 01a1…".
+_IDS = re.compile(r"\b(?:session|thread|launch) ([^\s,;()]+)")
 
 # Later than any line, in seconds since 1970: what a damaged file may have is not a time.
 _LATEST = 1e11
@@ -58,7 +62,7 @@ class LogReader:
         self._is_shown = is_shown
         self._mark = b""  # the first line of the file that was read last, which identifies it
         self._offset = 0
-        self._identity = ""  # all text that may name its session or thread
+        self._ids: set[str] = set()  # of its sessions and threads, and its own
         self._lines: deque[Line] = deque(maxlen=count)  # limited to `count` on the first read
 
     def read(self) -> None:
@@ -101,7 +105,7 @@ class LogReader:
                 self._take_facts(line)
                 continue
             if letter not in {"e", "n"}:
-                self._identity += line.text
+                self._ids.update(_IDS.findall(line.text))
             if self._is_shown(line):
                 self._lines.append(line)
 
@@ -112,7 +116,8 @@ class LogReader:
             return
         if isinstance(facts, dict) and not self.facts:
             self.facts = facts
-            self._identity += line.text
+            named = (facts.get(name) for name in ("launch", "session", "thread"))
+            self._ids.update(one for one in named if isinstance(one, str))
 
     @property
     def names(self) -> list[str]:
@@ -126,8 +131,9 @@ class LogReader:
         return [*names, given] if given in programs else [given, *names]
 
     def is_of(self, server: str, session: str) -> bool:
-        """Return whether it is of a server and a session, each if given."""
-        return server in {"", *self.names} and session in self._identity
+        """Return whether it is of a server and a session or the beginning of its id, if given."""
+        is_of_session = not session or any(one.startswith(session) for one in self._ids)
+        return is_of_session and server in {"", *self.names}
 
     def take_lines(self) -> list[Line]:
         """Return the lines to show that were not returned before."""

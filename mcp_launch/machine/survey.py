@@ -338,15 +338,16 @@ def check_hosts(names: list[str], *also: str) -> None:
 
 
 def check_servers(survey: Survey, names: Iterable[str], *also: str) -> None:
-    """Check that all these servers are in a host's file, or `also` known.
+    """Check that all these servers are in a host's file, or `also` known, if all can be read.
 
     Raises:
         UsageError: One is unknown.
 
     """
-    known = {*also, *(item.name for item in survey.items)}
+    given = (value for item in survey.items for value in item.options.get("--server", []))
+    known = {*also, *(item.name for item in survey.items), *given}
     for name in names:
-        if name not in known:
+        if name not in known and not survey.refusals:
             raise UsageError(
                 f"there is no server {name}",
                 fix=f"{suggest(name, known)}mcp-launch list shows all servers",

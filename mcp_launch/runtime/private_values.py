@@ -52,8 +52,13 @@ _LONG = 16
 
 _UUID = re.compile(r"[0-9a-f]{8}(?=-[0-9a-f]{4}-[0-9a-f]{4}-)", re.IGNORECASE)
 
-# What stands in the place of a secret in an example.
-_EXAMPLE = re.compile(r"[<>{}$*]|\.\.\.|example|your|pass|token|secret|1234|abcd", re.IGNORECASE)
+# What stands in the place of a secret in an example, as a whole: a word for it, a placeholder, or
+# one character again and again.
+_EXAMPLE = re.compile(
+    r"\W*(your|my|db|api|auth|access)?[-_ ]?(password|passwd|pass|pwd|token|secret|key)\W*"
+    r"|.*EXAMPLE|\S*?(?P<blank>[x0*.])(?P=blank){5,}|[<{$].*|\.{3}.*",
+    re.IGNORECASE,
+)
 
 _PERCENT = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
@@ -92,8 +97,7 @@ def find(answers: Iterable[bytes], variables: Iterable[tuple[str, str]], told: T
 
 def _is_example(secret: str) -> bool:
     """Return whether a text only shows what a secret looks like, as descriptions of tools do."""
-    is_blank = len(set(secret[-8:].lower())) == 1 or not secret.isprintable()
-    return masking.is_common(secret) or is_blank or bool(_EXAMPLE.search(secret))
+    return bool(_EXAMPLE.fullmatch(secret))
 
 
 def _list_of_session(variables: Iterable[tuple[str, str]], told: Told) -> Iterator[tuple[str, str]]:

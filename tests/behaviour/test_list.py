@@ -259,3 +259,25 @@ def test_no_fixed_value_of_a_variable_is_shown(own_home: Path) -> None:
     options = json.loads(as_json)["servers"][0]["options"]
     assert options == {"--server": ["it"], "--set": ["PLAIN=***", "MORE=***"], "--strict": []}
     assert "tango" not in shown + as_json
+
+
+@pytest.mark.parametrize("command", ["list", "ps", "calls"])
+def test_a_name_may_be_in_a_file_that_cannot_be_read(command: str, own_home: Path) -> None:
+    path = own_home / ".claude.json"
+    entry = {"command": "mcp-launch", "args": ["run", "--server", "vcs", "--", "git"]}
+    path.write_text(json.dumps({"mcpServers": {"git": entry}}), encoding="utf-8")
+    assert "there is no server docs" in run_command(command, "docs").stderr
+    if command != "list":
+        assert run_command(command, "vcs").returncode == 0, "its name for us"
+
+    path.write_text('{"mcpServers": {"docs": ', encoding="utf-8")
+    assert "there is no server" not in run_command(command, "docs").stderr
+
+
+def test_a_server_that_is_not_found_hides_no_other(own_home: Path) -> None:
+    (own_home / ".claude.json").write_text('{"mcpServers": {', encoding="utf-8")
+    (own_home / ".codex").mkdir()
+    path = own_home / ".codex" / "config.toml"
+    path.write_text('[mcp_servers.git]\ncommand = "git"\n', encoding="utf-8")
+
+    assert "No MCP servers are configured" not in run_command("list", "docs").stdout

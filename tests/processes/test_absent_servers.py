@@ -480,6 +480,7 @@ def test_what_all_sessions_share_is_remembered(
         ("the key is $SERVICE_KEY", {"SERVICE_KEY": 'schl"üs\\sel'}, []),
         ("the key is $SERVICE_KEY", {"SERVICE_KEY": "/base64/that+begins+like+a+path"}, []),
         ("at postgres://u:8fX-2kLm@db, read from a file", {}, []),
+        ("at postgres://u:S3cretPassw0rd@db, read from a file", {}, []),
     ],
     ids=[
         "an address with a password",
@@ -495,6 +496,7 @@ def test_what_all_sessions_share_is_remembered(
         "a key of any characters",
         "a key that looks like a path",
         "one that nobody gave to it",
+        "one with the word for it",
     ],
 )
 def test_a_secret_is_not_remembered(

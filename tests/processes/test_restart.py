@@ -232,7 +232,7 @@ def test_only_the_servers_that_were_asked_for_are_restarted(runner: LaunchRunner
     assert "did you mean docs?" in unknown.stderr
     for words in ([], ["--all", "docs"], ["docs", "--host", "codex"], ["docs", "--session", "no"]):
         assert restart(*words).returncode == 2
-    done = restart("docs", "--host", "goose", "--session", "of-goose", "--json")
+    done = restart("docs", "--host", "goose", "--session", "session-of-g", "--json")
     [told] = json.loads(done.stdout)["servers"]
     assert (told["host"], told["session"]) == ("goose", "session-of-goose")
     assert told["before"] == pids["docs"]
