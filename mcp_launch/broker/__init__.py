@@ -227,7 +227,6 @@ class Broker(Isolation):
         """Note that a server has closed its stdout."""
         backend = self.backends[name]
         connection = self._first(backend)
-        backend.output_has_ended = True
         self._is_reading = True
         rest = backend.lines.close()
         self._is_reading = False

@@ -96,7 +96,6 @@ class Backend(Waiting):
         self.generation = 0  # how many servers ran here before this one
         self.exit_code: int | None = None
         self.input_is_closed = False  # by the server itself, or because its hosts have left
-        self.output_has_ended = False
         self.is_overdue = False  # the old server's time is up, but it is writing a line
         self.owes_newline = False  # its last line had no end
         self.next_served: Served | None = None  # of the next server, if it is decided
@@ -199,7 +198,7 @@ class Backend(Waiting):
         self.task_hosts.clear()
         self.unasked = self.why_ended = ""
         self.exit_code = None
-        self.input_is_closed = self.output_has_ended = False
+        self.input_is_closed = False
         self._calls_at_start = self.calls
         if not self.is_successor:
             self.state = "ready"

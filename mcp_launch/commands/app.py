@@ -236,5 +236,5 @@ Lines = Annotated[
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Keep showing what is new.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Dry = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
+Dry = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show more.")]

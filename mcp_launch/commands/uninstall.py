@@ -32,7 +32,7 @@ _NAMED = 5
 
 @app.command("uninstall")
 def uninstall(*, yes: Yes = False, dry_run: Dry = False, as_json: Json = False) -> int:
-    """Remove mcp-launch from every file and delete its state, but not the program itself.
+    """Remove mcp-launch from every host's file and delete its state, but not the program itself.
 
     Exit code: 0, or 1 if something is in the way (with --dry-run: would be).
 
