@@ -52,10 +52,6 @@ class UsageError(LaunchError):
     suggestion = ""  # "did you mean …? ", if something similar exists; the fix begins with it
 
 
-class Contradiction(UsageError):
-    """Settings that are valid alone, but not together."""
-
-
 class SourceMissing(LaunchError):
     """A requested source has no value."""
 

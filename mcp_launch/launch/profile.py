@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from mcp_launch.errors import Contradiction, UsageError, suggest
+from mcp_launch.errors import UsageError, suggest
 from mcp_launch.launch import options, profile_tables
 from mcp_launch.launch.options import CHOICES, MAY_REPEAT
 from mcp_launch.launch.profile_tables import DEFAULTS
@@ -133,7 +133,7 @@ def load(arguments: list[str], environ: Mapping[str, str]) -> Profile:
         raise program_help.explain_missing(server, file.list_names(), has_profile=has_profile)
     wanted = Profile(values, command, tables)
     if wanted.direct and wanted.policies:
-        raise Contradiction(
+        raise UsageError(
             f"{wanted.server} cannot run with --direct: its profile sets `tools` or `arguments`, "
             "and with --direct nobody reads its calls",
             fix="remove `direct`, or remove `tools` and `arguments` from its profile",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from mcp_launch import __version__, state
-from mcp_launch.errors import Contradiction
+from mcp_launch.errors import UsageError
 from mcp_launch.hosts import variables
 from mcp_launch.launch import plan
 from mcp_launch.protocol import json_text
@@ -61,13 +61,13 @@ def check(wanted: Profile) -> None:
     """Refuse settings that contradict `--share`.
 
     Raises:
-        Contradiction: They do.
+        UsageError: They do.
 
     """
     clash = _find_clash(wanted) if wanted.share != "off" else None
     if clash is not None:
         setting, why = clash
-        raise Contradiction(
+        raise UsageError(
             f"--share {wanted.share} cannot be combined with {setting}: {why}",
             fix=f"remove {setting}, or write --share off",
         )
