@@ -1,4 +1,8 @@
-"""Which module may import which. Imports for the type checker count, too."""
+"""Which package may import which, and which module.
+
+No two packages know each other, not even by a type. Modules of one package may: a function of the
+core gets the core as an argument. They only have to be loadable one after the other.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ MAY_IMPORT = {
     "system": set(),
     "state": {"protocol", "system"},
     "hosts": {"protocol", "system"},
-    # `runtime` late, once: everything that only a running server needs.
+    # `runtime` only late: what only a launch needs that runs, has failed or was killed.
     "launch": {"documents", "hosts", "protocol", "runtime", "state", "system"},
     # Of hosts and launches it knows only what their values look like.
     "broker": {"hosts", "launch", "protocol"},
@@ -39,7 +43,7 @@ MAY_IMPORT = {
     "__main__": {"__init__"},
 }
 
-# Packages that import each other: `launch` imports `runtime` late and once, and it uses the plans.
+# Packages that import each other: `launch` imports `runtime` late, which has the launch's plan.
 MUTUAL_IMPORTS = {frozenset({"launch", "runtime"})}
 
 # What a package that decides may not import: others act.
@@ -55,10 +59,13 @@ def name_module(path: Path) -> str:
 SOURCES = {name_module(path): path for path in PACKAGE.rglob("*.py")}
 
 
-def list_imports(module: str) -> set[str]:
+def list_imports(module: str, *, for_types: bool) -> set[str]:
     """Return what a module imports, wherever in it: modules of ours, and names of libraries."""
     found = set()
-    for node in ast.walk(ast.parse(SOURCES[module].read_text(encoding="utf-8"))):
+    tree = ast.parse(SOURCES[module].read_text(encoding="utf-8"))
+    if not for_types:
+        tree.body = [node for node in tree.body if not is_for_types(node)]
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -71,6 +78,11 @@ def list_imports(module: str) -> set[str]:
     return found - {"", module}
 
 
+def is_for_types(node: ast.stmt) -> bool:
+    """Return whether only the type checker reads a statement of a module."""
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+
+
 def name_package(module: str) -> str:
     """Return what a module belongs to, in the table's words."""
     package, *rest = module.split(".")
@@ -80,7 +92,8 @@ def name_package(module: str) -> str:
     return package
 
 
-IMPORTS = {module: list_imports(module) for module in SOURCES}
+IMPORTS = {module: list_imports(module, for_types=True) for module in SOURCES}
+AT_RUN_TIME = {module: list_imports(module, for_types=False) for module in SOURCES}
 EDGES = {
     (name_package(module), name_package(other))
     for module, others in IMPORTS.items()
@@ -108,8 +121,8 @@ def test_what_decides_does_not_act(package: str) -> None:
     assert {module: found for module in modules if (found := IMPORTS[module] & ACTING)} == {}
 
 
-def test_there_are_no_import_cycles() -> None:
-    left = {module: others & SOURCES.keys() for module, others in IMPORTS.items()}
+def test_no_modules_import_each_other_at_run_time() -> None:
+    left = {module: others & SOURCES.keys() for module, others in AT_RUN_TIME.items()}
     while free := {module for module, others in left.items() if not others & left.keys()}:
         left = {module: others for module, others in left.items() if module not in free}
 

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-    from mcp_launch.broker.routing import Call, Policy
+    from mcp_launch.broker.request import Request
     from mcp_launch.launch.context import Context
-    from mcp_launch.protocol.json_text import Json, Message
+    from mcp_launch.protocol.json_text import Json
+    from mcp_launch.protocol.message import Edit, Message
 
     # Returns the real path of a path as seen from a directory; empty if each process has its own.
     Resolve = Callable[[str, str], str]
@@ -48,7 +49,7 @@ _VARIABLE = r"\$(?:(\w+)|\{(\w+)\})"
 
 def make_policies(
     wanted: dict[str, Any], server: str, home: str, resolve: Resolve
-) -> tuple[ToolPolicy, tuple[Policy, ...]]:
+) -> tuple[ToolPolicy, PinnedArguments | None]:
     """Return the policies of a profile.
 
     The first decides which tools there are, and refuses messages that others would misread. The
@@ -56,7 +57,7 @@ def make_policies(
     """
     pins, of_tools = wanted["arguments"], wanted["arguments_of"]
     pinned = PinnedArguments(server, pins, of_tools, home, resolve)
-    return ToolPolicy(wanted["tools"]), (pinned,) if pins or of_tools else ()
+    return ToolPolicy(wanted["tools"]), pinned if pins or of_tools else None
 
 
 class ToolPolicy:
@@ -75,22 +76,17 @@ class ToolPolicy:
             _matches(one, allowed) and not _matches(one, denied) for one in _list_readings(name)
         )
 
-    @staticmethod
-    def is_doubtful(line: bytes) -> bool:
-        """Return whether a message has two members of one name."""
-        return _find_repeated(line) is not None
-
-    def judge(self, said: Message, line: bytes, server: str) -> NotAdmitted | None:
+    def judge(self, message: Message, server: str) -> NotAdmitted | None:
         """Return why a call must not pass; None if it may."""
-        message = said if "params" in said else protocol.look_message(line)
-        params = message.get("params")
-        name = protocol.get_member(params, "name")
-        if not isinstance(params, dict) or not isinstance(name, str):
+        if message.method != "tools/call":
+            return None
+        name = message.params.get("name")
+        if not isinstance(name, str):
             return _refuse_unreadable(server)
-        repeated = _find_repeated(line) or _find_repeated(line, "params")
+        repeated = _find_repeated(message.line) or _find_repeated(message.line, "params")
         if repeated is not None:
             return _refuse_repeated(repeated)
-        if (doubt := _find_doubtful(params, _NAMED)) is not None:
+        if (doubt := _find_doubtful(message.params, _NAMED)) is not None:
             return _refuse_doubtful(doubt)
         if self.allows(name):
             return None
@@ -100,6 +96,10 @@ class ToolPolicy:
             is_counted=True,
             recorded="the profile hides this tool",
         )
+
+    def is_doubtful(self, line: bytes) -> bool:
+        """Return whether two members of a message have one name, so that readers may differ."""
+        return _find_repeated(line) is not None
 
     def filter(self, line: bytes) -> bytes:
         """Return an answer to `tools/list` without the tools that are hidden."""
@@ -135,22 +135,21 @@ class PinnedArguments:
         self._home = home
         self._resolve = resolve
 
-    def review(self, call: Call) -> bytes | NotAdmitted:
-        """Return the call's line with its arguments as they have to be, or why it is refused."""
-        message = call.parse()
-        params = message.get("params") if isinstance(message, dict) else None
-        tool, given = (protocol.get_member(params, name) for name in _NAMED)
+    def review(self, call: Request) -> list[Edit] | NotAdmitted:
+        """Return what changes a call's arguments to what they have to be, or why it is refused."""
+        params, line = call.message.params, call.message.line
+        tool, given = (params.get(name) for name in _NAMED)
         pins = self._find_pins(tool) if isinstance(tool, str) else {}
         if not isinstance(tool, str) or (pins and not isinstance(given, dict | None)):
             return _refuse_unreadable(self._server)
         arguments = given if isinstance(given, dict) else {}
-        doubt = _find_doubtful(params, _NAMED) or _find_doubtful(arguments, pins)  # type: ignore[arg-type]
+        doubt = _find_doubtful(params, _NAMED) or _find_doubtful(arguments, pins)
         if doubt and pins:
             return _refuse_doubtful(doubt)
-        repeated = _find_repeated(call.line, "params", "arguments") if pins and arguments else None
+        repeated = _find_repeated(line, "params", "arguments") if pins and arguments else None
         if repeated is not None:
             return _refuse_repeated(repeated)
-        written = _read_members(call.line) if arguments else {}
+        written = _read_members(line) if arguments else {}
         changed = []
         for name, pin in pins.items():
             value = arguments.get(name)
@@ -163,9 +162,9 @@ class PinnedArguments:
             if not is_same and _set_member(written, name, wanted):
                 changed.append(name)
         if not changed:
-            return call.line
+            return []
         call.changed = tuple(changed)
-        return json_edit.put(call.line, _write_members(written), "params", "arguments")
+        return [call.message.put_param("arguments", _write_members(written))]
 
     def _find_pins(self, tool: str) -> dict[str, Pin]:
         pins = dict(self._pins)
@@ -174,12 +173,16 @@ class PinnedArguments:
                 pins.update(more)
         return pins
 
-    def _apply(self, call: Call, tool: str, name: str, pin: Pin, value: Json) -> Json | NotAdmitted:
+    def _apply(
+        self, call: Request, tool: str, name: str, pin: Pin, value: Json
+    ) -> Json | NotAdmitted:
         """Return the value that an argument has to have; None: it is absent, and may be."""
         if "inside" not in pin:
             return pin["value"]  # type: ignore[no-any-return]  # as TOML has it
-        context = call.served.context
-        context = context.at(call.place) if call.place else context
+        served = call.served
+        if served is None:
+            return self._refuse_path(tool, name, "cannot be checked: no server is known for it")
+        context = served.context.at(call.place) if call.place else served.context
         root = self._find_directory(context, pin["inside"])
         if root is None:
             why = "cannot be checked: the session's project is not known"
@@ -190,7 +193,7 @@ class PinnedArguments:
         paths = value if isinstance(value, list) else [value]
         real_root = self._resolve(root, session)
         try:
-            environ = call.served.plan.environ
+            environ = served.plan.environ
             meanings = (_list_meanings(path, self._home, environ) for path in paths)
             for meant in (one for several in meanings for one in several):
                 # Some servers resolve `..` before they follow links, and some afterwards.

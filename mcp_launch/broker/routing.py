@@ -1,14 +1,13 @@
-"""Which session a request belongs to, which server gets it, and the identity it is stamped with.
+"""Which server gets a request: by its caller, and by the directory in which that works.
 
-Routing is a table over values that never change. The identity stamp is the first of the
-policies that every call passes through.
+`ROUTES` is the table for the caller: its session, its thread, and the tree in which it works. A
+caller whose tree contradicts the server's directory is routed by `PLACES`. A request that has
+waited is routed again, so no queue can misroute.
 """
 
 from __future__ import annotations
 
-from mcp_launch import protocol
-from mcp_launch.protocol import json_edit, json_text
-from mcp_launch.protocol.memory import LISTS
+from mcp_launch.errors import LaunchError
 from mcp_launch.values import Found, Missing
 
 TYPE_CHECKING = False
@@ -16,10 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Literal, Protocol, TypeVar
 
+    from mcp_launch.broker.commands import Settings
     from mcp_launch.hosts import Caller, Carries, Identity, State
     from mcp_launch.launch.context import Context
-    from mcp_launch.launch.plan import Plan, Wrong
-    from mcp_launch.protocol.json_text import Json, Message
+    from mcp_launch.launch.plan import Plan
+    from mcp_launch.protocol.json_text import Json
 
     # What to do with a request: give it to a server, to a fresh one in its place, to another
     # one beside it, or to none.
@@ -27,18 +27,12 @@ if TYPE_CHECKING:
 
     # Returns the context and the plan of a server, which may be in another directory.
     PlanFor = Callable[[Context, Found | None], tuple[Context, Plan]]
-    Describe = Callable[["Served", Found | None], Message]
-    ReadOuter = Callable[[], Json]
 
     class Candidate(Protocol):
         """A server that may get a request."""
 
         served: Served
-        is_sessions_own: bool  # opened for one session, so it works in that session's directory
-
-        @property
-        def is_ready(self) -> bool:
-            """Whether it takes requests now."""
+        state: str
 
         @property
         def to_serve(self) -> Served:
@@ -50,117 +44,127 @@ if TYPE_CHECKING:
 
     SomeCandidate = TypeVar("SomeCandidate", bound=Candidate)
 
-    class Policy(Protocol):
-        """Reviews every call on its way to a server, and may change or refuse it."""
+# (whose the server is, what is wrong for the caller in its environment): what to do. A server is
+# nobody's if it was never called and no session is certain to own it; it is the caller's if a call
+# has proven that, or if no call has proven anything yet.
+ROUTES = {
+    ("nobody's", "nothing"): "deliver",
+    ("nobody's", "a default variable"): "restart",
+    ("nobody's", "a requested variable"): "restart",
+    ("the caller's", "nothing"): "deliver",
+    ("the caller's", "a default variable"): "deliver",
+    ("the caller's", "a requested variable"): "restart",
+    ("another's", "nothing"): "by rule",
+    ("another's", "a default variable"): "by rule",
+    ("another's", "a requested variable"): "by rule",
+}
 
-        def review(self, call: Call) -> bytes | NotAdmitted:
-            """Return the call's line for the server, or why it gets none."""
+# The rule: what to do with a request if every server is another caller's.
+RULES: dict[str, Action] = {
+    "follow": "deliver",
+    "restart": "restart",
+    "isolate": "open",
+    "refuse": "refuse",
+}
+
+# The same for a request whose session works in another directory. A server that is the only one of
+# its session can only be replaced.
+PLACES: dict[str, Action] = RULES | {"isolate": "restart"}
+
+_WRONG = {None: "nothing", "default": "a default variable", "requested": "a requested variable"}
 
 
 class Rule:
     """What decides about a request if every server serves another session."""
 
-    __slots__ = ("carries", "knows_unnamed", "may_stay", "on_change", "place_action")
+    __slots__ = ("_carries", "_on_change", "is_automatic", "knows_unnamed", "may_stay", "place")
 
     def __init__(
         self, carries: Carries, on_change: str, *, is_host_directory: bool = False
     ) -> None:
-        self.carries = carries
-        self.on_change = on_change
-        # For a request whose session works in another directory. Where the host starts servers
-        # in its own, the server's directory says nothing about any session.
+        self._carries = carries
+        self._on_change = on_change
+        self.is_automatic = on_change == "auto"
+        # Where the host starts servers in its own directory, that says nothing about any session.
         by_default = "restart" if is_host_directory else "follow"
-        self.place_action = by_default if on_change == "auto" else on_change
+        self.place = PLACES[by_default if self.is_automatic else on_change]
         # Whether a server in the host's directory is better than none: it is what the host wanted.
-        self.may_stay = is_host_directory and on_change == "auto"
+        self.may_stay = is_host_directory and self.is_automatic
         # Whether a call that names no session may have to be kept from the servers of named ones.
         self.knows_unnamed = carries == "many sessions" and on_change in {"auto", "isolate"}
 
+    def choose(self, wrong: str) -> Action:
+        """Return what to do if every server is another caller's.
+
+        By default (`auto`) a server goes on, unless it has a variable that the user asked for.
+        Where a connection carries one session at a time, the last one is over then: the next
+        needs no server beside its.
+        """
+        if not self.is_automatic:
+            return RULES[self._on_change]
+        if wrong != "a requested variable":
+            return RULES["follow"]
+        is_one = self._carries == "one session at a time"
+        return RULES["restart" if is_one else "isolate"]
+
+    def is_same(self, bound: Binding, claimed: Binding) -> bool:
+        """Return whether two bindings name the same caller."""
+        if self._carries == "one thread":
+            return claimed.thread == bound.thread
+        return claimed.session == bound.session
+
 
 def route(
-    claimed: Binding, backends: Sequence[SomeCandidate], rule: Rule
+    claimed: Binding, servers: Sequence[SomeCandidate], rule: Rule
 ) -> tuple[Action, SomeCandidate]:
-    """Return what to do with a request of the claimed session and thread, and at which backend.
+    """Return what to do with a request of the claimed session and thread, and at which server.
 
-    | the server is | a connection carries | wrong in its environment | `--on-change` | action |
-    | --- | --- | --- | --- | --- |
-    | unclaimed | any | nothing | any | deliver |
-    | unclaimed | any | anything | any | restart |
-    | the caller's, or not confirmed | any | nothing, or a default variable | any | deliver |
-    | the caller's, or not confirmed | any | a requested variable | any | restart |
-    | another caller's | any | any | follow · restart · refuse | deliver · restart · refuse |
-    | another caller's | any | any | isolate | open |
-    | another caller's | any | nothing, or a default variable | auto | deliver |
-    | another caller's | one session at a time | a requested variable | auto | restart |
-    | another caller's | threads, or many sessions | a requested variable | auto | open |
-
-    The first row that matches counts. A server is unclaimed if it was never called and no
-    session is certain to own it. Of several servers, the caller's own takes precedence, then an
-    unclaimed one. `isolation` opens at most as many as the user allows. Where a connection
-    carries one session at a time, the last one is over: the next needs no server beside its.
+    Of several servers, the caller's own takes precedence, then one that is nobody's.
     """
-    own = [one for one in backends if _is_confirmed(one) and _is_same(one, claimed, rule)]
-    for backend in own:
-        if not _is_unclaimed(backend, rule):
-            return _judge_environment(backend, claimed), backend
-    for backend in (*own, *backends):
-        if _is_unclaimed(backend, rule):
-            wrong = backend.to_serve.plan.held.find_wrong(claimed.session, claimed.thread)
-            return ("restart" if wrong else "deliver"), backend
-    backend = backends[0]
-    if not _is_confirmed(backend):
-        return _judge_environment(backend, claimed), backend
-    wrong = backend.to_serve.plan.held.find_wrong(claimed.session, claimed.thread)
-    if opens_another(rule.on_change, rule.carries, wrong):
-        return "open", backend
-    if rule.on_change == "auto":
-        return _judge_environment(backend, claimed), backend
-    return _ACTIONS[rule.on_change], backend
+    own = [
+        one for one in servers if is_confirmed(one) and rule.is_same(one.to_serve.bound, claimed)
+    ]
+    used = [one for one in own if not _is_nobodys(one, rule)]
+    free = [one for one in (*own, *servers) if _is_nobodys(one, rule)]
+    server = next(iter((*used, *free, *servers)))
+    wrong = _WRONG[server.to_serve.plan.held.find_wrong(claimed.session, claimed.thread)]
+    if used or not (free or is_confirmed(server)):
+        whose = "the caller's"
+    else:
+        whose = "nobody's" if free else "another's"
+    action = ROUTES[whose, wrong]
+    return (rule.choose(wrong) if action == "by rule" else action), server  # type: ignore[return-value]
 
 
-def opens_another(on_change: str, carries: Carries, wrong: Wrong) -> bool:
-    """Return whether a session gets a server of its own beside that of another."""
-    is_wrong = carries != "one session at a time" and wrong == "requested"
-    return on_change == "isolate" or (on_change == "auto" and is_wrong)
+def is_confirmed(server: Candidate) -> bool:
+    """Return whether a call has proven whose a server is."""
+    return server.to_serve.bound.state == "confirmed"
+
+
+def _is_nobodys(server: Candidate, rule: Rule) -> bool:
+    is_settled = is_confirmed(server) and not rule.is_automatic
+    return server.was_never_called and not is_settled
 
 
 def isolates(served: Served, rule: Rule) -> bool:
     """Return whether each session has a server of its own, instead of one for all."""
-    wrong: Wrong = "requested" if served.plan.held.is_requested else None
-    return opens_another(rule.on_change, rule.carries, wrong)
-
-
-def route_place(*, is_elsewhere: bool, rule: Rule) -> Action:
-    """Return what to do with a request whose session may work in another directory."""
-    return _ACTIONS[rule.place_action] if is_elsewhere else "deliver"
-
-
-_ACTIONS: dict[str, Action] = {"follow": "deliver", "refuse": "refuse"}
-_ACTIONS |= {"restart": "restart", "isolate": "restart"}
-
-
-def _judge_environment(backend: Candidate, claimed: Binding) -> Action:
-    wrong = backend.to_serve.plan.held.find_wrong(claimed.session, claimed.thread)
-    return "restart" if wrong == "requested" else "deliver"
-
-
-def _is_confirmed(backend: Candidate) -> bool:
-    return backend.to_serve.bound.state == "confirmed"
-
-
-def _is_unclaimed(backend: Candidate, rule: Rule) -> bool:
-    """Return whether a server was never called, and no session is certain to own it."""
-    is_settled = _is_confirmed(backend) and rule.on_change != "auto"
-    return backend.was_never_called and not is_settled
-
-
-def _is_same(backend: Candidate, claimed: Binding, rule: Rule) -> bool:
-    bound, is_thread = backend.to_serve.bound, rule.carries == "one thread"
-    return claimed.thread == bound.thread if is_thread else claimed.session == bound.session
+    wrong = _WRONG["requested" if served.plan.held.is_requested else None]
+    return rule.choose(wrong) == "open"
 
 
 # The caller of a call that may be any session's: one more session, without an id.
 UNNAMED: Caller = ("", None, None)
+
+# Requests made for a session. Lists and settings concern the host as a whole, unless the
+# request itself names a session.
+_ACTING = {
+    "tools/call",
+    "resources/read",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "prompts/get",
+    "completion/complete",
+}
 
 
 class Binding:
@@ -236,9 +240,6 @@ def rebind_context(
     return context.for_session(session, thread)
 
 
-KEY = json_edit.Name("mcp-launch/context")
-
-
 class NotAdmitted:
     """A request that must not reach a server, with the reason."""
 
@@ -251,148 +252,198 @@ class NotAdmitted:
         self.recorded = recorded or problem  # has no value of an argument
 
 
-class Call:
-    """One call, its caller, and the server that gets it."""
+class Router:
+    """Decides whether a server may get a request, by its session and that session's directory."""
 
-    __slots__ = (
-        "_said",
-        "_sent",
-        "caller",
-        "changed",
-        "line",
-        "meta",
-        "meta_at",
-        "place",
-        "served",
-    )
+    def __init__(self, settings: Settings) -> None:
+        self.rule = Rule(
+            settings.carries, settings.on_change, is_host_directory=settings.is_host_directory
+        )
+        self.callers = settings.callers
+        self.known: Caller | None = None  # the caller whose calls have been checked
+        self.root: Found | None = None  # a directory that contradicts the server's own
+        self.place: Found | None = None  # the directory that the last call named, if elsewhere
+        self.moving: Candidate | None = None  # starts in its session's directory for the first time
+        self._settings = settings
+        self._in_hosts_directory: Served | None = None  # what was served there
+        self._avoided: set[str] = set()  # directories in which the server cannot work
 
-    def __init__(  # noqa: PLR0913, PLR0917  # a record, made for every call
+    def read_caller(self, method: str, meta: dict[str, Json]) -> Caller | None:
+        """Return the caller that a request or the host's record names, if any."""
+        callers, found = self.callers, None
+        is_for_all = method == "logging/setLevel"  # even if it names a session
+        if method in _ACTING or (callers.is_in_request and meta and not is_for_all):
+            found = callers.read(meta)
+        is_unnamed = found is None and method == "tools/call" and self.rule.knows_unnamed
+        return UNNAMED if is_unnamed else found
+
+    def pick(self, servers: Sequence[SomeCandidate], caller: Caller | None) -> SomeCandidate:
+        """Return which of several servers a request is for; the first one if it names nobody."""
+        if caller is None:
+            return servers[0]
+        claimed = bind_by_call(servers[0].served.bound, caller, "")
+        action, server = route(claimed, servers, self.rule)
+        if action == "open" and server.state != "ready":
+            # Any other that would open one does: nobody has to wait for the server of another.
+            ready = (one for one in servers if one.state == "ready")
+            opening = (one for one in ready if route(claimed, [one], self.rule)[0] == "open")
+            server = next(opening, server)
+        return server
+
+    def contradict(self, root: Found | None) -> None:
+        """Note the directory the host works in, if it is not the server's."""
+        self.root = root
+        self.place = None
+        self.known = None  # the next call must be checked again
+
+    def judge(
         self,
-        line: bytes,
-        said: Message,
-        meta: Json,
-        meta_at: int,
+        server: Candidate,
         caller: Caller | None,
-        served: Served,
-        place: Found | None,
-    ) -> None:
-        self.line = self._sent = line  # policies change the first of them
-        self._said = said
-        self.meta = meta
-        self.meta_at = meta_at  # where the first member of `_meta` begins, if that is known
-        self.caller = caller
-        self.served = served
-        self.place = place  # the directory of its session, if it is not the server's
-        self.changed: tuple[str, ...] = ()  # the arguments that were changed
+        *,
+        may_open: bool = True,
+        is_sessions_own: bool = False,
+    ) -> tuple[Action, Served] | NotAdmitted:
+        """Decide about a request whose caller was not checked yet; return what is served then.
 
-    def parse(self) -> Message:
-        """Return the call as the host sent it; one that matches a pattern is parsed only now."""
-        return protocol.look(self._sent) if self.meta_at else self._said  # type: ignore[return-value]
+        `may_open`: if not, a server is restarted instead. `is_sessions_own`: it was opened for one
+        session, so it works in that session's directory.
+        """
+        served, origins = server.served, self.callers.origins
+        caller = self._name_nobody(served, caller)
+        claimed = served.bound
+        if caller is not None:
+            claimed = bind_by_call(claimed, caller, origins[1] if caller[1] else origins[0])
+        action, _ = route(claimed, [server], self.rule)
+        place = self._find_place(served, caller)
+        where = self.rule.place if place is not None else "deliver"
+        if place is not None and is_sessions_own and server.was_never_called:
+            where = "restart"
+        if action == "refuse":
+            return _refuse(f"this call belongs to {claimed}, but this server serves {served.bound}")
+        if where == "refuse" and place is not None:
+            return _refuse(
+                f"this call belongs to {claimed} in {place.value} ({place.origin}), "
+                f"but this server works in {served.plan.cwd.value}"
+            )
+        if action == "open" and may_open:
+            return "open", served
+        context = rebind_context(served.context, served.bound, claimed, origins)
+        if where == "restart":
+            self._note_move(server)
+        if {"restart", "open"} & {action, where}:
+            planned = self._plan(context, claimed, place if where == "restart" else None)
+            if not isinstance(planned, NotAdmitted):
+                return "restart", planned
+            if place is None or self.moving is None:
+                return planned
+            self._avoid(place.value)
+            return self.judge(server, caller, may_open=may_open, is_sessions_own=is_sessions_own)
+        if caller is not None:
+            self.known = caller
+            context = self._confirm_place(context, caller)
+        self.place = place
+        return "deliver", Served(context, claimed, served.plan)
+
+    def _name_nobody(self, served: Served, caller: Caller | None) -> Caller | None:
+        """Return the caller; None for a call without a session if one server serves them all."""
+        if caller is not UNNAMED or isolates(served, self.rule):
+            return caller
+        self.known = caller
+        return None
+
+    def _note_move(self, server: Candidate) -> None:
+        """Note that a server is to be started in its session's directory instead of the host's."""
+        self.moving = server if self.rule.may_stay else None
+        if server.served.context.is_host_directory:
+            self._in_hosts_directory = server.served
+
+    def _confirm_place(self, context: Context, caller: Caller) -> Context:
+        """Return the context without doubts about the directory, if a call names the same."""
+        if not context.is_host_directory or not caller[2]:
+            return context
+        place = context.place.value
+        is_same = self.is_at(place, [caller[2]])
+        return context.at(Found(place, self.callers.origins[2])) if is_same else context
+
+    def _avoid(self, directory: str) -> None:
+        self.moving = None
+        self._avoided.add(directory)
+        if self.root is not None and self.root.value == directory:
+            self.root = None
+
+    def plan_in_hosts_directory(self, served: Served) -> Served | None:
+        """Return what to serve in the host's directory, if the server cannot work elsewhere."""
+        self.known = None  # the next call must be checked
+        self._avoid(served.context.place.value)
+        if self._in_hosts_directory is None:
+            return None
+        context = self._in_hosts_directory.context
+        context = context.for_session(served.context.session, served.context.thread)
+        try:
+            context, plan = self._settings.plan_for(context, None)
+        except LaunchError:
+            return None
+        return Served(context, served.bound, plan)
+
+    def _plan(
+        self, context: Context, claimed: Binding, place: Found | None
+    ) -> Served | NotAdmitted:
+        try:
+            context, plan = self._settings.plan_for(context, place)
+        except LaunchError as error:
+            return NotAdmitted(error.problem, error.fix, is_counted=False)
+        self.known = None  # the next call must be checked
+        if place is not None:
+            self.root = None
+        return Served(context, claimed, plan)
+
+    def _find_place(self, served: Served, caller: Caller | None) -> Found | None:
+        """Return the directory of a call's session, if it is not the server's but could be."""
+        place, found = caller[2] if caller else None, self.root
+        if place is not None and not self.is_at(served.context.place.value, [place]):
+            found = Found(place, self.callers.origins[2])
+        elif found is not None and self.is_at(served.context.place.value, [found.value]):
+            found = None  # it contradicts another server
+        return None if found is None or self._is_unusable(found.value) else found
+
+    def _is_unusable(self, directory: str) -> bool:
+        """Return whether a server cannot work in a directory, so that it stays in the host's."""
+        is_avoided = directory in self._avoided or not self._settings.is_directory(directory)
+        return self.rule.may_stay and is_avoided
+
+    def is_at(self, place: str, roots: list[str]) -> bool:
+        """Return whether a server's directory is that of a session with these roots.
+
+        A session may move within its roots. A host that starts servers in its own directory did
+        not choose it for the session, so there only the root itself is right.
+        """
+        is_inside = self._settings.is_inside
+        if not self._settings.is_host_directory:
+            return is_inside(place, roots)
+        return any(is_inside(place, [root]) and is_inside(root, [place]) for root in roots)
+
+    def plan_again(self, served: Served) -> Served:
+        """Return what a server like the last one would serve now.
+
+        Raises:
+            LaunchError: It cannot be started now.
+
+        """
+        callers, bound, context = self.callers, served.bound, served.context
+        caller = None if callers.is_in_request else callers.read({})
+        if caller is not None and caller[0] != bound.session:
+            # Only tentative: no call has confirmed it.
+            claimed = Binding("tentative", caller[0], bound.thread, callers.origins[0])
+            context, bound = rebind_context(context, bound, claimed, callers.origins), claimed
+        context, plan = self._settings.plan_for(context, None)
+        self.known = None
+        return Served(context, bound, plan)
 
 
-class FollowedCall:
-    """A call from its arrival to its answer. What few calls need has a default here."""
-
-    has_waited = False  # while a server was being started
-    held_since: float | None = None  # while the server has to finish others first
-    held = 0.0  # how long it was, in seconds
-    said: Message | None = None  # what its line says, if it had to be parsed
-    caller: Caller | None = None
-    served: Served | None = None  # None: it was not judged yet
-    place: Found | None = None  # the directory of its session, if it is not the server's
-    pid = 0  # of the server that got it
-    whole_length = 0  # of a line that is kept only in part …
-    tool = ""  # … without its tool
-    changed: tuple[str, ...] = ()  # the arguments that a policy has changed
-    deadline = 0.0
-    reason = ""  # why no server has answered it
-    outcome = ""
-    ended = 0.0
-    number = answer_length = 0
-
-    def __init__(self, key: bytes, line: bytes, began: float) -> None:
-        self.key = key  # its id
-        self.line = line  # as the host sent it
-        self.began = began
-
-    def parse(self) -> Json:
-        """Return what its line says."""
-        return self.said or protocol.look(self.line)
-
-    def note_released(self, now: float) -> None:
-        """Note that the call is not held back any more, if it was."""
-        if self.held_since is not None:
-            self.held += now - self.held_since
-            self.held_since = None
-
-
-class StampIdentity:
-    """Writes the caller's session into every call, with what else is known of it."""
-
-    def __init__(
-        self, describe: Describe, outer: ReadOuter | None, carries_many: Callable[[], bool]
-    ) -> None:
-        self._describe = describe
-        self._read_outer = outer
-        self._carries_many = carries_many  # so that an unnamed call may be any session's
-        self._unnamed: tuple[Served, Served] | None = None  # the last one, and without a session
-        self._served: Served | None = None
-        self._place: Found | None = None
-        self._context = self._member = b""  # describe these two
-
-    def review(self, call: Call) -> bytes:
-        """Return the call's line with the context in it."""
-        served, place = call.served, call.place
-        if (call.caller is None or call.caller is UNNAMED) and self._carries_many():
-            served, place = self._forget_session(served), None
-        if served is not self._served or place is not self._place:
-            self._served, self._place = served, place
-            self._context = json_text.encode(self._describe(served, place)).encode()
-            self._member = KEY.quoted + self._context + b","
-        line, at = call.line, call.meta_at
-        if at and not self._read_outer:
-            return b"".join((line[:at], self._member, line[at:]))
-        context = self._context
-        if isinstance(call.meta, dict) and isinstance(call.meta.get(KEY.text), dict):
-            outer = json_edit.read_raw(line, "params", "_meta", KEY.text)  # as it was sent
-        else:
-            beyond = self._read_outer() if self._read_outer else None
-            outer = json_text.encode(beyond).encode() if beyond else b""
-        if outer:
-            context = context[:-1] + b',"outer":' + outer + b"}"
-        if at:  # not parsed, and perhaps not even JSON
-            return b"".join((line[:at], KEY.quoted, context, b",", line[at:]))
-        params = call.parse().get("params")
-        return json_edit.put_meta(line, params, KEY, context) if isinstance(params, dict) else line
-
-    def _forget_session(self, served: Served) -> Served:
-        if self._unnamed is None or self._unnamed[0] is not served:
-            self._unnamed = (served, served.forget_session())
-        return self._unnamed[1]
-
-
-# Requests made for a session. Lists and settings concern the host as a whole, unless the
-# request itself names a session.
-ACTING = {
-    "tools/call",
-    "resources/read",
-    "resources/subscribe",
-    "resources/unsubscribe",
-    "prompts/get",
-    "completion/complete",
-}
-
-# Notifications that concern the host as a whole, or a request whose server is known. A session
-# that one of them names is not a caller: no server is started or replaced for it.
-OF_NO_SESSION = {
-    "notifications/initialized",
-    "notifications/roots/list_changed",
-    "notifications/cancelled",
-    "notifications/progress",
-}
-
-# Requests by which a host does not use its server: they neither wake it nor keep it awake.
-CHATTER = {*LISTS, "ping", "initialize", "server/discover", "logging/setLevel"}
-
-# How the requests begin that concern a task, which only the server that made it knows.
-TASKS = "tasks/"
+def _refuse(problem: str) -> NotAdmitted:
+    return NotAdmitted(
+        f"{problem}: it was not delivered",
+        "call from the session that this server was started for, or remove --on-change refuse",
+        is_counted=True,
+    )

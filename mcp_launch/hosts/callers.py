@@ -60,7 +60,7 @@ class NamedCallers(Callers):
 
     def __init__(self, own: str = "") -> None:
         self._names = (own, *_NAMES) if own else _NAMES
-        self.identifying = (*self._names, _PLACE)
+        self.names = (*self._names, _PLACE)
 
     def read(self, meta: dict[str, Json]) -> Caller | None:
         """Return the session that one of the members names; None if none does."""
@@ -84,7 +84,6 @@ class RecordCallers(NamedCallers):
 
     def __init__(self) -> None:
         super().__init__()
-        self.identifying = None  # the record may have changed, whatever the request says
 
     def read(self, meta: dict[str, Json]) -> Caller | None:
         """Return the session that the request names, or the host's record of the moment."""

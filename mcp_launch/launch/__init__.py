@@ -12,9 +12,8 @@ from mcp_launch import state
 from mcp_launch.errors import LaunchError, SourceMissing, UsageError, tell
 from mcp_launch.launch import context, environment, options, plan, profile
 from mcp_launch.launch.plan import Dotenv
+from mcp_launch.launch.running import Running
 from mcp_launch.system import kernel, open_table
-from mcp_launch.system.guardian import Starter
-from mcp_launch.system.spawn import Pipes
 from mcp_launch.values import FAILURE, Found
 
 TYPE_CHECKING = False
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from mcp_launch.launch.plan import Plan
     from mcp_launch.launch.profile import Profile
     from mcp_launch.system import ProcessTable
+    from mcp_launch.system.guardian import Starter
 
 # How many descriptors a launch has open at most, beyond the standard three: pipes to the
 # server, to the guardian and for signals, the guardian's own, and one to spare for a module or
@@ -91,35 +91,39 @@ def _launch(arguments: list[str], launch: str) -> int:
     # server might have read the host's request by then, and nobody could answer it.
     kernel.reserve_descriptors(_NEEDED_DIRECT if wanted.direct else _NEEDED_GUARDED)
     lease = state.name_lease(os.environ, found.launch.value)
-    starter = _make_starter(table, line.list_hosts(parent), lease, wanted, found)
-    guardian = pipes = None
-    is_deferred = _may_wait(wanted, found) and _is_remembered(wanted, found, decided)
-    wake, _ = kernel.listen(kernel.ENDING if wanted.direct else (kernel.RESTART, *kernel.ENDING))
-    if not is_deferred:
-        _note_runner(decided)
-        pipes = None if wanted.direct else Pipes()
-        guardian = starter.begin(decided, pipes)
-        # First the exec, then the imports: they would compete for the processors with the three
-        # forks that lead to it (measured: a quarter of a Python start later). The boot of the
-        # server leaves enough time for them. An exec that hangs is the loop's business, which
-        # hears the host, too.
-        guardian.wait_for_report(_EXEC_USUALLY_TAKES)
-    from mcp_launch import runtime
-    from mcp_launch.runtime.running import Running
-
+    hosts = line.list_hosts(parent)
     running = Running(
+        table=table,
         wanted=wanted,
         line=line,
         found=found,
         decided=decided,
-        guardian=guardian,
-        starter=starter,
+        hosts=hosts,
+        lease=lease,
+        open_starter=lambda: _make_starter(table, hosts, lease, wanted, found),
         decide=lambda changed: _plan(wanted, changed),
         note_runner=_note_runner,
         report=_report,
+        clean=_tidy,
         on_failure=plan.choose_answer(wanted.on_failure, line.host, sighting, os.environ),
     )
-    return runtime.carry(running, pipes, wake)
+    pipes = None
+    is_deferred = _may_wait(wanted, found) and _is_remembered(wanted, found, decided)
+    wake, _ = kernel.listen(kernel.ENDING if wanted.direct else (kernel.RESTART, *kernel.ENDING))
+    if not is_deferred:
+        from mcp_launch.system.spawn import Pipes
+
+        _note_runner(decided)
+        pipes = None if wanted.direct else Pipes()
+        running.guardian = running.find_starter().begin(decided, pipes)
+        # First the exec, then the imports: they would compete for the processors with the three
+        # forks that lead to it (measured: a quarter of a Python start later). The boot of the
+        # server leaves enough time for them. An exec that hangs is the loop's business, which
+        # hears the host, too.
+        running.guardian.wait_for_report(_EXEC_USUALLY_TAKES)
+    from mcp_launch.runtime import launcher
+
+    return launcher.carry(running, pipes, wake)
 
 
 def _make_starter(
@@ -132,6 +136,8 @@ def _make_starter(
         ended.note_killed(lease, host, code, is_host_lost=is_host_lost)
 
     if wanted.share == "off":
+        from mcp_launch.system.guardian import Starter
+
         return Starter(table, hosts, lease, _tidy, note_killed)
     from mcp_launch.launch import sharing
 

@@ -39,7 +39,7 @@ def read_living(table: ProcessTable, directory: str) -> dict[str, dict[str, Json
 
 def note_killed(lease: str, host: str, code: int | None, *, is_host_lost: bool) -> None:
     """Log the end of a launch whose launcher was killed; `code` is its server's exit code."""
-    from mcp_launch.runtime.streams import tell_exit
+    from mcp_launch.runtime.lease import tell_exit
 
     why = f"{hosts.name_in_sentence(host)} has ended" if is_host_lost else _KILLED
     how = f"; the server {tell_exit(code)}" if code is not None else ""

@@ -11,7 +11,9 @@ from mcp_launch.protocol import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.protocol.json_text import Json, Message
+    from collections.abc import Iterable
+
+    from mcp_launch.protocol.json_text import Json
 
     # Name, start of its value, end of its value.
     Member = tuple[str, int, int]
@@ -24,49 +26,27 @@ _SPACE = json_text.WHITESPACE + "\ufeff"
 _DEPTH = 4
 
 
-class Name:
-    """A member's name, and its JSON with the colon."""
+def find(text: str, path: Iterable[str]) -> tuple[int, int]:
+    """Return where the value at the end of a path begins and ends; zeros if there is none."""
+    start = end = 0
+    for name in path:
+        member = _find_last(text, start, name)
+        if member is None:
+            return 0, 0
+        _, start, end = member
+    return start, end
 
-    __slots__ = ("quoted", "text")
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.quoted = json_text.encode(text).encode() + b":"
-
-
-def put_meta(line: bytes, params: Message, name: Name, value: bytes) -> bytes:
-    """Return the line with a member added to the `_meta` of its `params`, created if missing.
-
-    A member with the same name is replaced.
-    """
-    meta = params.get("_meta")
-    # Nearly always a search for bytes is enough: the parsed message has the name, so the line
-    # has it, and if it occurs only once, this is the place. Unless a letter of it is written
-    # as a `\u` escape.
-    if line.find(b"\\") < 0 or line.find(b"\\u") < 0:
-        if isinstance(meta, dict) and name.text not in meta:
-            at = line.find(b'"_meta"') + 7
-            if line.find(b'"_meta"', at) < 0:
-                at = line.find(b"{", at) + 1
-                comma = b"," if meta else b""
-                return b"".join((line[:at], name.quoted, value, comma, line[at:]))
-        elif "_meta" not in params and line.count(b'"params"') == 1:
-            at = line.find(b"{", line.find(b'"params"') + 8) + 1
-            comma = b"}," if params else b"}"
-            return b"".join((line[:at], b'"_meta":{', name.quoted, value, comma, line[at:]))
-    return _put_meta_by_walking(line, name, value)
+def find_all(text: str, start: int, name: str) -> list[tuple[int, int]]:
+    """Return where the values of all members with a name are, in the object at `start`."""
+    return [(at, end) for one, at, end in list_members(text, start) if one == name]
 
 
 def replace(line: bytes, value: bytes, *path: str) -> bytes:
     """Return the line with another value at the end of a path, unchanged if there is none."""
     text = _decode(line)
-    start, end = 0, len(text)
-    for name in path:
-        member = _find_last(text, start, name)
-        if member is None:
-            return line
-        _, start, end = member
-    return _encode(text[:start]) + value + _encode(text[end:])
+    start, end = find(text, path)
+    return _splice(text, start, end, value) if end else line
 
 
 def put(line: bytes, value: bytes, *path: str) -> bytes:
@@ -86,23 +66,18 @@ def _put_branch(
 ) -> bytes:
     """Return the text with the rest of a path added to the object at `start`."""
     for name in reversed(path[1:]):
-        value = b"{" + Name(name).quoted + value + b"}"
+        value = b"{" + _quote(name) + value + b"}"
     if member is not None:
         return _splice(text, member[1], member[2], value)
     comma = b"," if list_members(text, start) else b""
     inside = text.index("{", start) + 1
-    return _splice(text, inside, inside, Name(path[0]).quoted + value + comma)
+    return _splice(text, inside, inside, _quote(path[0]) + value + comma)
 
 
 def read_raw(line: bytes, *path: str) -> bytes:
     """Return the value at the end of a path as it is written; empty if there is none."""
     text = _decode(line)
-    start, end = 0, 0
-    for name in path:
-        member = _find_last(text, start, name)
-        if member is None:
-            return b""
-        _, start, end = member
+    start, end = find(text, path)
     return _encode(text[start:end])
 
 
@@ -157,30 +132,8 @@ def look_at_deep(line: bytes) -> Json:
         return None
 
 
-def _put_meta_by_walking(line: bytes, name: Name, value: bytes) -> bytes:
-    text = _decode(line)
-    params = _find_last(text, 0, "params")
-    if params is None:
-        return line
-    meta = _find_last(text, params[1], "_meta")
-    if meta is None:
-        comma = b"}," if list_members(text, params[1]) else b"}"
-        made = b"".join((b'"_meta":{', name.quoted, value, comma))
-        return _splice(text, params[1] + 1, params[1] + 1, made)
-    _, start, end = meta
-    if text[start] != "{":
-        return _splice(text, start, end, b"".join((b"{", name.quoted, value, b"}")))
-    members = list_members(text, start)
-    olds = [member for member in members if member[0] == name.text]
-    if not olds:
-        made = b"".join((name.quoted, value, b"," if members else b""))
-        return _splice(text, start + 1, start + 1, made)
-    # Replace all duplicates: a reader that takes the first must not get a foreign value.
-    parts, at = [], 0
-    for _, old_start, old_end in olds:
-        parts += [_encode(text[at:old_start]), value]
-        at = old_end
-    return b"".join([*parts, _encode(text[at:])])
+def _quote(name: str) -> bytes:
+    return json_text.encode(name).encode() + b":"
 
 
 def _splice(text: str, start: int, end: int, made: bytes) -> bytes:

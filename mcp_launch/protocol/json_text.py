@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     Scan = Callable[[str, int], tuple["Json", int]]
     Json = dict[str, "Json"] | list["Json"] | str | int | float | bool | None
-    Message = dict[str, Json]
+    Object = dict[str, Json]
 
 try:
     from _json import encode_basestring_ascii, make_scanner, scanstring

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from mcp_launch import protocol
 from mcp_launch.protocol import json_edit, json_text
+from mcp_launch.protocol.message import look
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.protocol.json_text import Json, Message
+    from mcp_launch.protocol.json_text import Json, Object
 
 # The requests for lists, and the member of the result that holds the list.
 LISTS = {
@@ -46,7 +47,7 @@ _PREFIX = "io.modelcontextprotocol/"
 _KNOWN_PARAMETERS = {"_meta", "cursor"}
 
 
-def name_client(said: Message) -> str:
+def name_client(said: Object) -> str:
     """Return the kind of client that a request names; empty if it names none that can be kept."""
     params = said.get("params")
     if not isinstance(params, dict):
@@ -74,7 +75,7 @@ def _sort(value: Json) -> Json:
     return [_sort(one) for one in value] if isinstance(value, list) else value
 
 
-def find_question(said: Message) -> tuple[str, bytes] | None:
+def find_question(said: Object) -> tuple[str, bytes] | None:
     """Return the method and page that a request asks for; None: its answer cannot be kept."""
     method, params = said.get("method"), said.get("params")
     if method in GREETINGS:
@@ -89,7 +90,7 @@ def find_question(said: Message) -> tuple[str, bytes] | None:
     return None if isinstance(cursor, (dict, list)) else (str(method), _spell_cursor(cursor))
 
 
-def find_page(answer: Message) -> bytes:
+def find_page(answer: Object) -> bytes:
     """Return which page of a list follows the one in an answer; empty if it is the last."""
     return _spell_cursor(protocol.get_member(answer, "result", "nextCursor"))
 
@@ -131,7 +132,7 @@ class Comparison:
         self._pages = {one.method: [] for one in known}
         return known
 
-    def take(self, known: KnownList, answer: Message, line: bytes, *, reads_all: bool) -> bytes:
+    def take(self, known: KnownList, answer: Object, line: bytes, *, reads_all: bool) -> bytes:
         """Compare a page; return the request for the next one, or nothing."""
         pages = self._pages.pop(known.method, [])
         pages.append(hash_page(known.method, line))
@@ -187,7 +188,7 @@ class Remembered:
                 self.answers[question] = _shorten_life(kept, now - self.written)
         self.written = now
 
-    def answer(self, said: Message, line: bytes, now: float) -> bytes:
+    def answer(self, said: Object, line: bytes, now: float) -> bytes:
         """Return the answer to a request as a line; empty if it is not known."""
         question = find_question(said)
         kept = self.answers.get(question) if question is not None else None
@@ -198,7 +199,7 @@ class Remembered:
         raw_id = json_edit.read_raw(line, "id")
         return b'{"jsonrpc":"2.0","id":%b,%b\n' % (raw_id, kept[1:])
 
-    def learn(self, question: tuple[str, bytes], said: Message, line: bytes) -> None:
+    def learn(self, question: tuple[str, bytes], said: Object, line: bytes) -> None:
         """Keep an answer of the server, if it may be given again."""
         method, cursor = question
         result = json_edit.read_raw(line, "result")
@@ -229,7 +230,7 @@ class Remembered:
         """Return the names in a list, of all pages that are known."""
         names: list[str] = []
         for (asked, _), kept in self.answers.items():
-            listed = protocol.get_member(protocol.look(kept), "result", LISTS[method])
+            listed = protocol.get_member(look(kept), "result", LISTS[method])
             if asked == method and isinstance(listed, list):
                 names += [str(protocol.get_member(one, "name")) for one in listed]
         return names
@@ -251,7 +252,7 @@ class Remembered:
         refused = self.answers.get(("server/discover", b""), b"").startswith(b'{"error"')
         has_greeting = any((method, b"") in self.answers for method in GREETINGS)
         is_filled = any(
-            protocol.get_member(protocol.look(kept), "result", LISTS[method])
+            protocol.get_member(look(kept), "result", LISTS[method])
             for (method, _), kept in self.answers.items()
             if method in LISTS
         )
@@ -259,7 +260,7 @@ class Remembered:
 
 
 def _shorten_life(kept: bytes, seconds: float) -> bytes:
-    given = protocol.look(json_edit.read_raw(kept, "result", "ttlMs"))
+    given = look(json_edit.read_raw(kept, "result", "ttlMs"))
     if not isinstance(given, (int, float)):
         return kept
     # Not a number (NaN) is not above 0, either.

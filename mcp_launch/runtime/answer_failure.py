@@ -2,7 +2,7 @@
 
 Hosts do not show a launcher's stderr, but Codex and Claude Code show an error answer to
 `initialize` word for word: they get it, and the launch ends. For a host that would swallow it, the
-launch stays, with a lease and a tool (`broker.error_tool`), until the host leaves.
+launch stays, with a lease and a tool (`broker.ending`), until the host leaves.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ import os
 import time
 
 from mcp_launch import state
-from mcp_launch.broker import Broker
 from mcp_launch.broker.commands import Settings
+from mcp_launch.broker.core import Core
 from mcp_launch.hosts import Callers
-from mcp_launch.launch.context import is_inside, read_cwd
+from mcp_launch.launch.context import read_cwd
+from mcp_launch.runtime.launcher import Launcher
 from mcp_launch.runtime.lease import describe_duration
 from mcp_launch.runtime.lease import explain_end as explain_launch_end
 from mcp_launch.runtime.loop import Loop
-from mcp_launch.runtime.streams import explain_early_end, explain_end
-from mcp_launch.runtime.supervisor import Supervisor
 from mcp_launch.state import launch_log, leases
 from mcp_launch.system import kernel
 from mcp_launch.system.kernel import HostWatch
@@ -27,14 +26,8 @@ from mcp_launch.values import END, Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mcp_launch.broker.routing import Served
     from mcp_launch.errors import LaunchError
-    from mcp_launch.launch.context import Context
     from mcp_launch.launch.failed_launch import FailedLaunch
-    from mcp_launch.launch.plan import Plan
-    from mcp_launch.protocol.json_text import Json
 
 
 def answer_failure(
@@ -58,9 +51,9 @@ def answer_failure(
         else:
             _stay(error, unread, found, wake)
             return
-    supervisor = _make_supervisor("", "error", -1, _do_nothing)
-    supervisor.fail(error, unread)
-    supervisor.run()
+    launcher = _make_launcher("", "error", -1)
+    launcher.fail_first(error, unread)
+    launcher.run()
 
 
 def _stay(error: LaunchError, unread: bytes, found: FailedLaunch, wake: int) -> None:
@@ -69,16 +62,18 @@ def _stay(error: LaunchError, unread: bytes, found: FailedLaunch, wake: int) -> 
     record = leases.open_record(found.launch, found.command)
     lease = leases.Lease(state.name_lease(os.environ, found.launch), record)
     record.update(_describe(found, error))
-    supervisor = _make_supervisor(found.server, found.answer, wake, lease.write)
+    launcher = _make_launcher(found.server, found.answer, wake)
+    launcher.keep_lease(lease.write)
     try:
-        supervisor.fail(error, unread)
-        supervisor.watch_hosts(HostWatch(found.table, found.hosts, parent=found.hosts[0]))
-        supervisor.run()
+        launcher.fail_first(error, unread)
+        hosts = HostWatch(found.table, found.hosts, parent=found.hosts[0])
+        launcher.edge.loop.watch_hosts(hosts, launcher.lose_host)
+        launcher.run()
     finally:
         kernel.ignore_restart()
         lease.remove()
     lasted = describe_duration(time.monotonic() - began)
-    why = explain_launch_end(supervisor.broker, found.lineage.host)
+    why = explain_launch_end(launcher.core, found.lineage.host)
     state.note(f"ended: {why}; no server was started; after {lasted}", END)
 
 
@@ -106,42 +101,14 @@ def _describe(found: FailedLaunch, error: LaunchError) -> dict[str, object]:
     }
 
 
-def _make_supervisor(
-    server: str, on_failure: str, wake: int, write_lease: Callable[[], None]
-) -> Supervisor:
-    broker = Broker(
-        Settings(
-            server=server,
-            launch="",
-            carries="one session at a time",
-            callers=Callers(),
-            plan_for=_refuse,
-            is_inside=is_inside,
-            describe=_describe_nothing,
-            explain_end=explain_end,
-            explain_early_end=lambda code, words: explain_early_end(server, code, words),
-            on_failure=on_failure,
-        )
-    )
-    return Supervisor(
-        broker,
-        Loop(is_frugal=True),
-        wake=wake,
-        log=launch_log.open_log("", {}),
-        report=_do_nothing,
-        write_lease=write_lease,
-        note_server=_do_nothing,
-        starter=None,
-    )
+def _make_launcher(server: str, on_failure: str, wake: int) -> Launcher:
+    """Return a launcher without any server."""
+    settings = Settings(server=server, callers=Callers(), on_failure=on_failure, no_meta=True)
+    log = launch_log.open_log("", {})
+    launcher = Launcher(Core(settings), Loop(is_frugal=True), server, log, report=_do_nothing)
+    launcher.listen(wake)
+    return launcher
 
 
-def _do_nothing(*_: object) -> None:
-    """Ignore an event of a launch without a server."""
-
-
-def _describe_nothing(_served: Served, _place: Found | None) -> dict[str, Json]:
-    return {}
-
-
-def _refuse(context: Context, place: Found | None) -> tuple[Context, Plan]:
-    raise NotImplementedError
+def _do_nothing(_: object) -> None:
+    """Ignore that there is no server: that was reported."""

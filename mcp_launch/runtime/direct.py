@@ -10,13 +10,19 @@ import os
 import select
 import time
 
-from mcp_launch import protocol, state
-from mcp_launch.broker import LEAVE_AFTER
-from mcp_launch.broker.replacement import INPUT_ENDED_GRACE
+from mcp_launch import state
+from mcp_launch.broker import succession
+from mcp_launch.broker.core import Core
+from mcp_launch.broker.ending import INPUT_ENDED_GRACE, LEAVE_AFTER
+from mcp_launch.broker.routing import Served, bind_at_start
 from mcp_launch.protocol.memory import GREETINGS
-from mcp_launch.runtime.lease import name_signal
-from mcp_launch.runtime.loop import ServerProcess, has_input, read
-from mcp_launch.runtime.streams import explain_early_end
+from mcp_launch.protocol.message import REQUEST, read
+from mcp_launch.runtime import launcher
+from mcp_launch.runtime.lease import HOST, SERVER, LeaseWriter, name_signal
+from mcp_launch.runtime.loop import Loop, has_input
+from mcp_launch.runtime.loop import read as read_input
+from mcp_launch.runtime.server_process import ServerProcess
+from mcp_launch.runtime.stderr import explain_early_end
 from mcp_launch.system import guardian_process
 
 TYPE_CHECKING = False
@@ -26,10 +32,9 @@ if TYPE_CHECKING:
     from mcp_launch.errors import LaunchError
     from mcp_launch.launch.failed_launch import FailedLaunch
     from mcp_launch.launch.plan import Plan
-    from mcp_launch.runtime.loop import Loop
-    from mcp_launch.runtime.running import Running
+    from mcp_launch.protocol.message import Message
+    from mcp_launch.launch.running import Running
     from mcp_launch.system.guardian import Guardian
-    from mcp_launch.system.kernel import HostWatch
 
 # A socket whose peer has stopped writing; poll always reports this for pipes.
 _HANG_UP = getattr(select, "POLLRDHUP", 0)
@@ -40,10 +45,61 @@ _EARLY_END = 2.0
 _FIRST_REQUEST_MS = 500
 
 
+def carry(running: Running, wake: int) -> int:
+    """Stay until the server and all its processes have ended; return its exit code."""
+    guardian = running.guardian
+    assert guardian is not None  # noqa: S101  # on this wire the server is started at once
+    outer, log = launcher.find_outer(running), launcher.open_log(running)
+    # The lease tells of an empty core: no message passes through it.
+    core = Core(launcher.make_settings(running, outer, None))
+    core.client_joined(HOST)
+    served = Served(running.found, bind_at_start(running.found.identity), running.decided)
+    succession.begin(core.open_server(served))
+    lease, loop = LeaseWriter(running, core, outer), Loop()
+    try:
+        watch = DirectWatch(
+            loop,
+            server=running.wanted.server,
+            guardian=guardian,
+            plan=running.decided,
+            wake=wake,
+            note_server=lease.note_server,
+        )
+        loop.watch_hosts(launcher.watch_hosts(running), watch.lose_host)
+        watch.run()
+        lease.note_end(*watch.explain_end())
+        if path := os.environ.get(state.OUTCOME):
+            from mcp_launch.state import outcome as outcomes
+
+            outcomes.append(path, watch.describe_outcome())
+        if watch.failure is not None:
+            _answer_failure(running, watch)
+        return watch.exit_code
+    finally:
+        log.finish_line()
+        launcher.leave(running, lease)
+
+
+def _answer_failure(running: Running, watch: DirectWatch) -> None:
+    from mcp_launch.runtime.answer_failure import answer_failure
+
+    if watch.failure is not None:
+        running.report(watch.failure)
+        # Mid-session, its host would not ask for another list of tools.
+        may_stay = not watch.unread or begins_handshake(watch.unread)
+        found = describe_failed(running) if may_stay else None
+        answer_failure(watch.failure, watch.unread, found)
+
+
 def begins_handshake(data: bytes) -> bool:
     """Return whether the first request in what a host sent opens the connection."""
-    requests = filter(None, map(protocol.read_request, data.split(b"\n")))
-    return next((method in GREETINGS for _, method in requests), False)
+    return next((one.method in GREETINGS for one in _list_requests(data)), False)
+
+
+def _list_requests(data: bytes) -> list[Message]:
+    """Return the requests in what a host sent."""
+    messages = (read(line + b"\n") for line in data.split(b"\n"))
+    return [one for one in messages if one.kind == REQUEST]
 
 
 def describe_failed(running: Running) -> FailedLaunch:
@@ -56,7 +112,7 @@ def describe_failed(running: Running) -> FailedLaunch:
         command=running.wanted.command,
         table=running.table,
         lineage=running.line,
-        hosts=running.starter.hosts,
+        hosts=running.hosts,
         answer=running.on_failure,
     )
 
@@ -87,20 +143,13 @@ class DirectWatch:
         self._is_out_of_time = False
         loop.watch(wake, self._handle_signals)
         loop.watch(0, self._hang_up, _HANG_UP)
-        ServerProcess(
-            loop,
-            "server",
-            self._guardian,
-            plan,
-            on_started=lambda: note_server("server", guardian),
-            on_start_failed=self._fail,
-            on_exited=lambda _code: None,
-            on_gone=loop.stop,
-        )
+        self._note_server = note_server
+        ServerProcess(loop, SERVER, guardian, plan, self)
 
-    def watch_hosts(self, hosts: HostWatch) -> None:
-        """Notice the end of the host's processes."""
-        self._loop.watch_hosts(hosts, self._lose_host)
+    def lose_host(self) -> None:
+        """Note that one of the host's processes has ended."""
+        state.note("the host has ended")
+        self._end_input()
 
     def run(self) -> None:
         """Watch until the server has ended."""
@@ -127,13 +176,26 @@ class DirectWatch:
     def _look_for_request(self, code: int) -> None:
         """Check for an unread request, which only we can answer now."""
         wait_ms = _FIRST_REQUEST_MS if time.monotonic() - self._since < _EARLY_END else 0
-        self.unread = read(0) if has_input(0, wait_ms) else b""
-        lines = self.unread.split(b"\n")
-        if any(protocol.read_request(line) for line in lines[:-1]):
+        self.unread = read_input(0) if has_input(0, wait_ms) else b""
+        if _list_requests(self.unread.rpartition(b"\n")[0]):
             self.failure = explain_early_end(self._server, code)
 
-    def _fail(self, error: LaunchError) -> None:
+    def server_started(self, name: str) -> None:
+        """Note that the server runs."""
+        self._note_server(name, self._guardian)
+
+    def server_failed(self, name: str, error: LaunchError) -> None:
+        """Note that the server could not be started."""
+        del name
         self.failure = error
+        self._loop.stop()
+
+    def server_exited(self, name: str, code: int) -> None:
+        """Note that the server has exited; the guardian knows its code."""
+
+    def server_ended(self, name: str) -> None:
+        """Note that the server is gone, with all below it."""
+        del name
         self._loop.stop()
 
     def _hang_up(self) -> None:
@@ -150,10 +212,6 @@ class DirectWatch:
         self._is_out_of_time = True
         state.note("the server goes on after the end of its input: SIGTERM, then SIGKILL")
         self._guardian.send(guardian_process.INPUT_ENDED)
-
-    def _lose_host(self) -> None:
-        state.note("the host has ended")
-        self._end_input()
 
     def _handle_signals(self) -> None:
         for number in os.read(self._wake, 64):

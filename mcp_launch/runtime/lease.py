@@ -6,28 +6,70 @@ import os
 import time
 
 from mcp_launch import hosts, state
-from mcp_launch.runtime.streams import tell_exit
-from mcp_launch.runtime.supervisor import HOST, SERVER
+from mcp_launch.broker.greeting import name_era
 from mcp_launch.state import leases
 from mcp_launch.system import kernel
 from mcp_launch.values import END
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.broker import Broker
-    from mcp_launch.broker.backend import Backend
-    from mcp_launch.broker.connection import HostConnection
+    from collections.abc import Callable
+
+    from mcp_launch.broker.core import Core
     from mcp_launch.broker.routing import Binding
+    from mcp_launch.broker.server import Server
     from mcp_launch.errors import LaunchError
     from mcp_launch.hosts import HostIdentity
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.plan import Plan
     from mcp_launch.protocol.json_text import Json
-    from mcp_launch.runtime.absent import AbsentServers
+    from mcp_launch.runtime.loop import Loop
     from mcp_launch.runtime.outer_launch import Outer
-    from mcp_launch.runtime.running import Running
+    from mcp_launch.launch.running import Running
     from mcp_launch.system.guardian import Guardian
     from mcp_launch.values import Found
+
+# The client of a launch, and its first server.
+HOST, SERVER = "host", "server"
+
+# The lease is written when nothing has happened for this time, since each write is a new file …
+_DELAY = 0.25
+# … or after this time, if something always happens.
+_LIMIT = 5.0
+
+
+class LeaseTimer:
+    """Writes a lease soon after a change, for several at once."""
+
+    __slots__ = ("_core", "_is_due", "_loop", "_since", "_write")
+
+    def __init__(self, core: Core, loop: Loop, write: Callable[[], None]) -> None:
+        self._core = core
+        self._loop = loop
+        self._write = write
+        self._is_due = False
+        self._since = 0.0  # when it became due
+
+    def expect(self, *, is_urgent: bool) -> None:
+        """Write the lease soon; at once if that is urgent."""
+        if is_urgent:
+            self._finish()
+        elif not self._is_due:
+            self._is_due = True
+            self._since = time.monotonic()
+            self._loop.set_timer("lease", _DELAY, self._consider)
+
+    def _consider(self) -> None:
+        rest = min(self._core.now + _DELAY, self._since + _LIMIT) - time.monotonic()
+        if rest > 0:
+            self._loop.set_timer("lease", rest, self._consider)
+        else:
+            self._finish()
+
+    def _finish(self) -> None:
+        self._loop.cancel_timer("lease")
+        self._is_due = False
+        self._write()
 
 
 def _describe_runner(plan: Plan) -> dict[str, object] | None:
@@ -43,13 +85,13 @@ def _describe_runner(plan: Plan) -> dict[str, object] | None:
 class LeaseWriter:
     """Writes the lease of a launch."""
 
-    absent: AbsentServers | None = None
+    find_size: Callable[[], int] = int  # returns the memory of the last server
 
-    def __init__(self, running: Running, broker: Broker, outer: Outer | None) -> None:
+    def __init__(self, running: Running, core: Core, outer: Outer | None) -> None:
         record = leases.open_record(running.found.launch.value, running.wanted.command)
-        self._lease = leases.Lease(running.starter.lease, record)
+        self._lease = leases.Lease(running.lease, record)
         self._running = running
-        self._broker = broker
+        self._core = core
         self._offset = time.time() - time.monotonic()
         self._state = ""
         self._since = 0.0
@@ -77,42 +119,43 @@ class LeaseWriter:
         """Write the lease with everything known by now."""
         if self._running.guardian is not None and self._running.guardian.goes_on:
             return  # it is the guardian's now
-        broker = self._broker
-        backend, connection = broker.backends[SERVER], broker.connections[HOST]
+        core = self._core
+        server, client = core.servers[SERVER], core.clients[HOST]
         self._note_state()
-        # What the server serves or, if it is being replaced, what the next one will.
-        served = backend.next_served or backend.served
-        bound, last = served.bound, broker.last_call
+        last = core.counts.last_call
+        history, served = server.history, server.to_serve
         self._lease.write(
-            context=describe_facts(served.context, backend.served.plan.cwd),
-            place_note=backend.served.plan.place_note,
+            context=describe_facts(served.context, server.served.plan.cwd),
+            place_note=server.served.plan.place_note,
             is_host_directory=served.context.is_host_directory,
-            runner=_describe_runner(backend.served.plan),
-            binding=_describe_binding(bound),
-            calls=backend.own_calls,
-            refusals=broker.refusals,
+            runner=_describe_runner(server.served.plan),
+            binding=_describe_binding(served.bound),
+            calls=server.own_calls,
+            refusals=core.counts.refusals,
             last_call=last and last + self._offset,
-            opened_with=connection.handshake.era,
-            noise=broker.noise,
-            restarts=backend.generation - backend.wakes,
-            restart_requests=backend.restart_requests,
-            roots=connection.roots,
+            opened_with=client.opened or None,
+            noise=core.counts.noise,
+            restarts=max(0, history.starts - 1 - history.wakes),
+            restart_requests=history.restarts,
+            roots=client.roots.listed,
             state=self._state,
             since=self._since,
             saved=self._find_saved() or None,
-            starts=backend.starts,
+            starts=history.starts,
             failure=leases.describe_failure(self._find_failure()),
-            backends=self._describe_backends(),
+            backends=self._describe_servers(),
             shared=self._describe_pool(),
-            shareable=_name_era(connection, backend),
+            shareable=name_era(client, server),
             # A launch that failed does not start its server again.
-            restarts_on=None if broker.phase == "failed" else self._lease.record["restarts_on"],
+            restarts_on=None
+            if core.leaving.failure is not None
+            else self._lease.record["restarts_on"],
         )
 
-    def _describe_backends(self) -> list[dict[str, object]] | None:
+    def _describe_servers(self) -> list[dict[str, object]] | None:
         """Return each server of a launch that has several."""
-        backends = self._broker.backends.values()
-        return [*map(self._describe_backend, backends)] if len(backends) > 1 else None
+        servers = self._core.servers.values()
+        return [*map(self._describe_server, servers)] if len(servers) > 1 else None
 
     def _describe_pool(self) -> dict[str, object] | None:
         """Return the pool that keeps the server, if one does."""
@@ -124,43 +167,43 @@ class LeaseWriter:
         pool = leases.describe_processes(self._running.table, pool=pid)
         return {**pool, "key": key, "sessions": sessions}
 
-    def _describe_backend(self, backend: Backend) -> dict[str, object]:
-        guardian = self._guardians.get(backend.name)
-        is_absent = backend.state == "absent"
-        state = _name_absence(backend) if is_absent else "running"
+    def _describe_server(self, server: Server) -> dict[str, object]:
+        guardian = self._guardians.get(server.name)
+        is_absent = server.state == "absent"
+        state = server.why_absent if is_absent else "running"
         if not is_absent and (guardian is None or guardian.is_released):
             state = "starting"
-        if self._states.get(backend.name, ("",))[0] != state:
-            self._states[backend.name] = (state, time.time())
-        served = backend.next_served or backend.served
+        if self._states.get(server.name, ("",))[0] != state:
+            self._states[server.name] = (state, time.time())
+        served, history = server.to_serve, server.history
         processes = _describe_guarded(guardian) if guardian and state == "running" else {}
+        stand_in = server.stand_in if is_absent else None
         return {
-            "name": backend.name,
+            "name": server.name,
             "state": state,
-            "since": self._states[backend.name][1],
+            "since": self._states[server.name][1],
             "processes": leases.describe_processes(self._running.table, **processes),
-            "context": describe_facts(served.context, backend.served.plan.cwd),
+            "context": describe_facts(served.context, server.served.plan.cwd),
             "binding": _describe_binding(served.bound),
-            "calls": backend.own_calls,
-            "last_call": backend.last_active + self._offset if backend.own_calls else None,
-            "starts": backend.starts,
-            "restart_requests": backend.restart_requests,
+            "calls": server.own_calls,
+            "last_call": history.last_active + self._offset if server.own_calls else None,
+            "starts": history.starts,
+            "restart_requests": history.restarts,
             "saved": None,
-            "failure": leases.describe_failure(backend.wake_error if is_absent else None),
+            "failure": leases.describe_failure(stand_in.error if stand_in else None),
         }
 
     def _find_failure(self) -> LaunchError | None:
         """Return why there is no server, if it could not be started."""
-        error = self._broker.failure or self._broker.backends[SERVER].wake_error
-        return error if self._state == leases.FAILED else None
+        stand_in = self._core.leaving.failure or self._core.servers[SERVER].stand_in
+        return stand_in.error if stand_in is not None and self._state == leases.FAILED else None
 
     def _note_state(self) -> None:
         """Note whether a server runs, and since when."""
-        backend = self._broker.backends[SERVER]
+        core, server = self._core, self._core.servers[SERVER]
         state = "running"
-        if backend.state == "absent" or self._broker.is_shown_as_tool:
-            has_failed = self._broker.is_shown_as_tool
-            state = leases.FAILED if has_failed else _name_absence(backend)
+        if server.state == "absent" or core.leaving.is_shown_as_tool:
+            state = leases.FAILED if core.leaving.is_shown_as_tool else server.why_absent
             self._running.guardian = None  # it has ended with its server
             self._lease.record["processes"] = _describe_processes(self._running)
         elif self._running.guardian is None or not self._running.guardian.server:
@@ -170,21 +213,20 @@ class LeaseWriter:
 
     def _find_saved(self) -> int:
         """Return the memory that a server would use which does not run now."""
-        memories = self._broker.connections[HOST].memories.values()
+        memories = self._core.recall.memories.values()
         known = max((one.size_of_server for one in memories), default=0)
         is_saved = self._state in {leases.RESTING, leases.NOT_STARTED}
-        last = self.absent.size if self.absent is not None else 0
-        return (last or known) if is_saved else 0
+        return (self.find_size() or known) if is_saved else 0
 
     def note_end(self, why: str = "", code: int | None = None) -> None:
         """Log the end of the launch; on the direct wire, only the caller knows why and how."""
-        backends = [*self._broker.backends.values()]
+        servers = [*self._core.servers.values()]
         guardian = self._running.guardian
         goes_on = guardian is not None and guardian.goes_on
-        how = "its runner goes on installing" if goes_on else _tell_server(backends[0])
-        if guardian is not None and guardian.shared and not backends[0].exit_code:
+        how = "its runner goes on installing" if goes_on else _tell_server(servers[0])
+        if guardian is not None and guardian.shared and not servers[0].process.exit_code:
             how = "it has left the shared server"
-        count = sum(one.calls for one in backends)
+        count = sum(one.history.calls for one in servers)
         calls = f"{count} call{'' if count == 1 else 's'} in "
         if self._running.wanted.direct:
             how = (
@@ -193,7 +235,7 @@ class LeaseWriter:
             calls = "after "
         seconds = time.time() - float(self._lease.record["started"])  # type: ignore[arg-type]
         parts = (
-            why or explain_end(self._broker, self._running.line.host),
+            why or explain_end(self._core, self._running.line.host),
             how,
             calls + describe_duration(seconds),
         )
@@ -203,24 +245,6 @@ class LeaseWriter:
         """Remove the lease, unless the guardian goes on without us: then it removes it itself."""
         if self._running.guardian is None or not self._running.guardian.may_install:
             self._lease.remove()
-
-
-def _name_absence(backend: Backend) -> str:
-    """Return why there is no server."""
-    if backend.wake_error is not None:
-        return leases.FAILED
-    if not backend.has_run:
-        return leases.NOT_STARTED
-    return leases.RESTING if backend.is_resting else leases.ENDED
-
-
-def _name_era(connection: HostConnection, backend: Backend) -> str | None:
-    """Return why several sessions might share the server; None if they should not."""
-    if not connection.handshake.is_ready:
-        return None
-    if connection.handshake.era != "initialize":
-        return "2026"  # its own specification allows it
-    return None if backend.speaks_to_its_host else "2025"
 
 
 def _describe_binding(bound: Binding) -> dict[str, object]:
@@ -260,22 +284,22 @@ _SIGNALS = {1: "SIGHUP", 2: "SIGINT", 15: "SIGTERM"}
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
-def explain_end(broker: Broker, host: HostIdentity) -> str:
+def explain_end(core: Core, host: HostIdentity) -> str:
     """Return why a launch ended; empty if its server ended first."""
-    if broker.is_shown_as_tool:
-        return f"it had failed; {_explain_end(broker, host)}"
-    return _explain_end(broker, host)
+    if core.leaving.is_shown_as_tool:
+        return f"it had failed; {_explain_end(core, host)}"
+    return _explain_end(core, host)
 
 
-def _explain_end(broker: Broker, host: HostIdentity) -> str:
-    name = hosts.name_in_sentence(host.name)
-    if broker.host_is_lost:
+def _explain_end(core: Core, host: HostIdentity) -> str:
+    name, leaving = hosts.name_in_sentence(host.name), core.leaving
+    if leaving.host_is_lost:
         return f"{name} has ended"  # some send a signal first
-    if broker.signalled:
-        return f"{name_signal(broker.signalled)} was received"
-    if any(one.input_has_ended or one.reader_is_lost for one in broker.connections.values()):
+    if leaving.signalled:
+        return f"{name_signal(leaving.signalled)} was received"
+    if any(not one.may_be_asked for one in core.clients.values()):
         return f"{name} has closed the connection"
-    return "it failed" if broker.failure is not None else ""
+    return "it failed" if leaving.failure is not None else ""
 
 
 def name_signal(number: int) -> str:
@@ -283,12 +307,17 @@ def name_signal(number: int) -> str:
     return _SIGNALS.get(number, f"signal {number}")
 
 
-def _tell_server(backend: Backend) -> str:
-    if backend.exit_code is not None:
-        return f"the server {tell_exit(backend.exit_code)}"
-    if backend.state not in {"absent", "failed"}:
+def _tell_server(server: Server) -> str:
+    if server.process.exit_code is not None:
+        return f"the server {tell_exit(server.process.exit_code)}"
+    if server.state != "absent":
         return "the server is being ended"
-    return "no server was running" if backend.has_run else "no server was started"
+    return "no server was running" if server.history.starts else "no server was started"
+
+
+def tell_exit(code: int) -> str:
+    """Return how a process ended, by its exit code."""
+    return f"was killed by signal {code - 128}" if code > 128 else f"ended with exit code {code}"  # noqa: PLR2004
 
 
 def describe_duration(seconds: float) -> str:

@@ -11,20 +11,11 @@ import select
 import stat
 import time
 
-from mcp_launch import state
-from mcp_launch.system import guardian as guardians
-from mcp_launch.values import FAILURE, RESTART, START
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from mcp_launch.broker import Broker
-    from mcp_launch.errors import LaunchError
-    from mcp_launch.launch.plan import Plan
-    from mcp_launch.runtime.records import Records
-    from mcp_launch.system.guardian import Guardian
     from mcp_launch.system.kernel import HostWatch
 
 _now = time.monotonic
@@ -33,19 +24,6 @@ _now = time.monotonic
 # and freed for every short message.
 CHUNK = 1 << 16
 
-
-# The lease is written when nothing has happened for this time, since each write is a new file …
-_LEASE_DELAY = 0.25
-# … or after this time, if something always happens.
-_LEASE_LIMIT = 5.0
-
-# How long to collect records of calls before they are written, and how many at most. Some hosts
-# kill their servers as soon as they have the last answer.
-_RECORDS_DELAY = 0.05
-_RECORDS_LIMIT = 256
-# How many calls are recorded at once: for a single call, the code is never in the processor's
-# cache, and takes four times as long.
-_RECORDED_AT_ONCE = 8
 
 # The longest wait for an event, in seconds: the system takes no timeout of a month.
 _LONGEST_WAIT = 86_400.0
@@ -187,161 +165,3 @@ def has_input(fd: int, milliseconds: int = 0) -> bool:
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(milliseconds))
-
-
-class StateWrites:
-    """Writes the lease and the records of calls soon after a change, for several at once."""
-
-    def __init__(
-        self,
-        broker: Broker,
-        loop: Loop,
-        write_lease: Callable[[], None],
-        *,
-        keeps_arguments: bool = False,
-    ) -> None:
-        self._broker = broker
-        self._loop = loop
-        self._write_lease = write_lease
-        self._keeps_arguments = keeps_arguments
-        self._records: Records | None = None  # imported with the first call
-        self._since = 0.0  # when the lease became due
-
-    def expect_lease(self, *, is_urgent: bool) -> None:
-        """Write the lease soon; at once if that is urgent."""
-        if is_urgent:
-            self._write_due_lease()
-        elif not self._loop.has_timer("lease"):
-            self._since = _now()
-            self._loop.set_timer("lease", _LEASE_DELAY, self._consider_lease)
-
-    def _consider_lease(self) -> None:
-        rest = min(self._broker.now + _LEASE_DELAY, self._since + _LEASE_LIMIT) - _now()
-        if rest > 0:
-            self._loop.set_timer("lease", rest, self._consider_lease)
-        else:
-            self._write_due_lease()
-
-    def _write_due_lease(self) -> None:
-        self._loop.cancel_timer("lease")
-        self._broker.lease_is_due = False
-        self._write_lease()
-
-    def record_calls(self) -> None:
-        """Record the calls that have finished, soon."""
-        if not self._loop.has_timer("records"):
-            self._loop.set_timer("records", _RECORDS_DELAY, self.finish)
-        if len(self._broker.finished_calls) >= _RECORDED_AT_ONCE and (
-            self._make_records() >= _RECORDS_LIMIT
-        ):
-            self.finish()
-
-    def _make_records(self) -> int:
-        """Make records of the calls that have finished; return how many wait to be written."""
-        calls, self._broker.finished_calls = self._broker.finished_calls, []
-        if self._records is None:
-            try:
-                from mcp_launch.runtime.records import Records
-            except (ImportError, OSError):
-                return 0  # mcp-launch was removed or replaced meanwhile, or too many files are open
-            self._records = Records(self._broker, keeps_arguments=self._keeps_arguments)
-        return self._records.add(calls)
-
-    def finish(self) -> None:
-        """Record all calls so far."""
-        if self._broker.finished_calls:
-            self._make_records()
-        if self._records is not None:
-            self._records.write()
-
-
-class ServerProcess:
-    """Follows a server from its start until all its processes are gone."""
-
-    def __init__(  # noqa: PLR0913  # each named at the call
-        self,
-        loop: Loop,
-        name: str,
-        guardian: Guardian,
-        plan: Plan,
-        *,
-        on_started: Callable[[], None],
-        on_start_failed: Callable[[LaunchError], None],
-        on_exited: Callable[[int], None],
-        on_gone: Callable[[], None],
-    ) -> None:
-        self.guardian = guardian
-        self.is_gone = False  # the guardian and all processes below it
-        self.is_first = True  # the first server of its launch
-        self._loop = loop
-        self._name = name
-        self.plan = plan
-        self._is_started = False
-        self._has_exited = False
-        self._on_started = on_started
-        self._on_start_failed = on_start_failed
-        self._on_exited = on_exited
-        self._on_gone = on_gone
-        loop.cancel_timer(f"guardian {name}")
-        guardian.expect_end = self._expect_end
-        loop.watch(guardian.report, self._read_report)
-        loop.set_timer(f"start {name}", guardian.start_limit, self._give_up_start)
-
-    def _read_report(self) -> None:
-        before, last = self.guardian.left_behind, self.guardian.server
-        is_running = self.guardian.read_report()
-        if self.guardian.shared and not self._is_started:  # the pool answers; the server may not
-            limit = guardians.START_LIMIT
-            self._loop.set_timer(f"start {self._name}", limit, self._give_up_start)
-        if count := self.guardian.left_behind - before:
-            state.note(f"the server left {count} process{'es' if count > 1 else ''} behind")
-        if self.guardian.server is not None and not self._is_started:
-            self._is_started = True
-            self._loop.cancel_timer(f"start {self._name}")
-            text = f"started{'' if self.is_first else ' again'}: {self.plan.program}"
-            text += f", pid {self.guardian.server}"
-            state.note(text, START if self.is_first else RESTART)
-            self._on_started()
-        elif self.guardian.server != last:
-            state.note(f"shares another server: pid {self.guardian.server}", START)
-        self._note_exit()
-        if not is_running:
-            self._loop.unwatch(self.guardian.report)
-            if self._is_started:
-                self.guardian.finish()  # at once: if it was killed, we must clean up
-            self._lose_guardian()
-
-    def _note_exit(self) -> None:
-        code = self.guardian.exit_code
-        if code is not None and self._is_started and not self._has_exited:
-            self._has_exited = True
-            self._on_exited(code)
-
-    def _expect_end(self, seconds: float) -> None:
-        # The first deadline counts: a second order gives the guardian no more time, either.
-        if not self._loop.has_timer(f"guardian {self._name}"):
-            self._loop.set_timer(f"guardian {self._name}", seconds, self._end_by_force)
-
-    def _end_by_force(self) -> None:
-        state.note("the guardian does not end the server in time: both are killed", FAILURE)
-        self._loop.unwatch(self.guardian.report)
-        self.guardian.end_by_force()
-        self._lose_guardian()
-
-    def _give_up_start(self) -> None:
-        # The exec hangs: the program is on a file system that does not respond.
-        self._loop.unwatch(self.guardian.report)
-        self.guardian.give_up_start()
-        self._lose_guardian()
-
-    def _lose_guardian(self) -> None:
-        self._loop.cancel_timer(f"guardian {self._name}")
-        self._loop.cancel_timer(f"start {self._name}")
-        if not self._is_started:
-            from mcp_launch.system import start_failures
-
-            self._on_start_failed(start_failures.explain_failure(self.guardian, self.plan))
-            return
-        self._note_exit()
-        self.is_gone = True
-        self._on_gone()

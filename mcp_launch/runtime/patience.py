@@ -14,11 +14,10 @@ from mcp_launch.values import START
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.broker import Broker
+    from mcp_launch.broker.core import Core
     from mcp_launch.launch.runners.installing import Install
-    from mcp_launch.runtime.loop import Loop
-    from mcp_launch.runtime.running import Running
-    from mcp_launch.runtime.supervisor import Supervisor
+    from mcp_launch.runtime.launcher import Launcher
+    from mcp_launch.launch.running import Running
 
 # When to find out how long the host waits: a server that is ready sooner never needs it.
 _LOOK_AFTER = 3.0
@@ -28,15 +27,15 @@ _LOOK_AFTER = 3.0
 _MARGIN = 0.5
 
 
-def watch(running: Running, loop: Loop, supervisor: Supervisor) -> None:
+def watch(running: Running, launcher: Launcher) -> None:
     """Answer a waiting host in time, if it is known by then when it gives up."""
-    loop.set_timer("patience", _LOOK_AFTER, lambda: _look(running, loop, supervisor))
+    launcher.edge.loop.set_timer("patience", _LOOK_AFTER, lambda: _look(running, launcher))
 
 
-def _look(running: Running, loop: Loop, supervisor: Supervisor) -> None:
+def _look(running: Running, launcher: Launcher) -> None:
     install = running.decided.install
     age = running.table.started_seconds_ago(os.getpid())
-    if install is None or age is None or not _is_waiting(supervisor.broker, install):
+    if install is None or age is None or not _is_waiting(launcher.core, install):
         return
     patience = running.found.find_patience(running.wanted.server)
     known = "" if patience is None else f"; the host waits {patience:g} s for the server"
@@ -45,15 +44,15 @@ def _look(running: Running, loop: Loop, supervisor: Supervisor) -> None:
         return
 
     def answer() -> None:
-        if _is_waiting(supervisor.broker, install):
-            supervisor.fail(_explain(install, patience - _MARGIN), b"")
+        if _is_waiting(launcher.core, install):
+            launcher.fail_first(_explain(install, patience - _MARGIN))
 
-    loop.set_timer("patience", max(0.0, patience - _MARGIN - age), answer)
+    launcher.edge.loop.set_timer("patience", max(0.0, patience - _MARGIN - age), answer)
 
 
-def _is_waiting(broker: Broker, install: Install) -> bool:
-    has_opened = any(one.handshake.is_over for one in broker.connections.values())
-    return broker.phase == "serving" and not has_opened and install.is_missing()
+def _is_waiting(core: Core, install: Install) -> bool:
+    has_opened = any(client.opened for client in core.clients.values())
+    return core.leaving.is_serving and not has_opened and install.is_missing()
 
 
 def _explain(install: Install, seconds: float) -> ServerFailed:

@@ -1,7 +1,7 @@
 """Records finished calls: one line each, never with results, with arguments only if asked.
 
-Imported when the first call has finished. A record is made when its call has ended, and several
-are written at once.
+Imported when the first call has finished. Several records are made at once, because for a single
+one the code is never in the processor's cache, and takes four times as long.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from mcp_launch.values import FAILURE, Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcp_launch.broker import Broker
-    from mcp_launch.broker.routing import FollowedCall, Served
+    from mcp_launch.broker.core import Core
+    from mcp_launch.broker.request import Request
+    from mcp_launch.broker.routing import Served
     from mcp_launch.protocol.json_text import Json
 
 # How much of a reason and of a tool's name is kept.
@@ -28,27 +29,23 @@ _NAME_LIMIT = 200
 # Arguments that take more are not recorded.
 _ARGUMENTS_LIMIT = 1 << 14
 
-_VERSION = "io.modelcontextprotocol/protocolVersion"
-
-# How a tool is named in most calls; if it occurs only once, this is the place.
-_TOOL = b'"name":"'
-
 
 class Records:
-    """Writes what the broker has noted of calls."""
+    """Makes records of calls, and writes them."""
 
-    def __init__(self, broker: Broker, *, keeps_arguments: bool) -> None:
-        self._broker = broker
+    def __init__(self, core: Core, *, keeps_arguments: bool) -> None:
+        self._core = core
         self._keeps_arguments = keeps_arguments
         self._log = CallLog(find_calls(os.environ))
         self._since_start = time() - monotonic()
         self._lines: list[bytes] = []  # not written yet
+        self._number = 0
         self._described: object = None  # what the context is of
         self._context = b""
         self._secrets: tuple[Served | None, list[str]] | None = None  # of a server's environment
         self._has_lost = False  # a record that could not be made
 
-    def add(self, calls: list[FollowedCall]) -> int:
+    def add(self, calls: list[Request]) -> int:
         """Make the records of calls; return how many wait to be written."""
         for call in calls:
             try:
@@ -65,24 +62,32 @@ class Records:
         if lines:
             self._log.append(b"".join(lines))
 
-    def _make(self, call: FollowedCall) -> bytes:
-        began, key, length = call.began, call.key, call.answer_length
+    def _make(self, call: Request) -> bytes:
+        began, key, length = call.began, call.id, call.length
+        self._number += 1
+        described = (call.served, call.place, call.caller, call.pid, call.outcome)
+        if described != self._described:
+            self._described = described
+            self._context = self._describe_context(call)
+        meta = call.message.meta
+        is_plain = not (call.has_waited or call.held or call.changed or call.reason)
+        is_plain = is_plain and "traceparent" not in meta and protocol.PROTOCOL_VERSION not in meta
         return (
             b'{"time":%.3f,"ms":%.3f,"number":%d,"id":%b,"tool":%b,"request":%d,"response":%b,%b%b}\n'
             % (
                 began + self._since_start,
                 (call.ended - began) * 1000,
-                call.number,
-                key if 0 < len(key) <= _NAME_LIMIT else b"null",
+                self._number,
+                key if len(key) <= _NAME_LIMIT else b"null",
                 _find_tool(call),
-                call.whole_length or len(call.line),
+                call.size,
                 b"%d" % length if length else b"null",
-                self._describe_context(call),
-                self._describe_rest(call),
+                self._context,
+                b"" if is_plain and not self._keeps_arguments else self._describe_rest(call),
             )
         )
 
-    def _describe_rest(self, call: FollowedCall) -> bytes:
+    def _describe_rest(self, call: Request) -> bytes:
         """Return what most calls do not have, as further members of an object."""
         rest: dict[str, Json] = {}
         if call.has_waited:
@@ -92,30 +97,25 @@ class Records:
         if call.changed:
             rest["changed"] = [*call.changed]
         if call.reason:
-            text = printable(self._broker.settings.mask(call.reason))
+            text = printable(self._core.settings.mask(call.reason))
             rest["reason"] = text[:_REASON_LIMIT]
-        line = call.line
-        if line.rfind(b"traceparent") >= 0 or line.rfind(b"protocolVersion") >= 0:
-            said = call.parse()
-            for name, key in (("trace", "traceparent"), ("protocol", _VERSION)):
-                value = protocol.get_member(said, "params", "_meta", key)
-                if isinstance(value, str):
-                    rest[name] = value[:_NAME_LIMIT]
+        for name, key in (("trace", "traceparent"), ("protocol", protocol.PROTOCOL_VERSION)):
+            value = call.message.meta.get(key)
+            if isinstance(value, str):
+                rest[name] = value[:_NAME_LIMIT]
         members = b"," + json_text.encode(rest)[1:-1].encode() if rest else b""
         if self._keeps_arguments and (arguments := self._spell_arguments(call)):
             members += b',"arguments":' + arguments
         return members
 
-    def _spell_arguments(self, call: FollowedCall) -> bytes:
+    def _spell_arguments(self, call: Request) -> bytes:
         """Return the arguments of a call without secrets; empty if there are none.
 
         They are encoded on their own: nested as deeply as is possible here, they would be too
         deep as a part of something else.
         """
-        if len(call.line) > _ARGUMENTS_LIMIT or b"\0" in call.line:
-            return b""
-        given = protocol.get_member(call.parse(), "params", "arguments")
-        if given is None:
+        given = call.message.params.get("arguments")
+        if call.size > _ARGUMENTS_LIMIT or given is None:
             return b""
         from mcp_launch import masking
 
@@ -129,35 +129,31 @@ class Records:
         except RecursionError:
             return b""
 
-    def _describe_context(self, call: FollowedCall) -> bytes:
+    def _describe_context(self, call: Request) -> bytes:
         """Return who has called, and how it ended, as members of an object.
 
         They are the same as last time for most calls.
         """
-        described = (call.served, call.place, call.caller, call.pid, call.outcome)
-        if described != self._described:
-            self._described = described
-            served = call.served or next(iter(self._broker.backends.values())).served
-            named: dict[str, Json] = {"outcome": call.outcome, "pid": call.pid or None}
-            named |= self._name_caller(call, served)
-            for connection in self._broker.connections.values():
-                answer = connection.handshake.answer
-                version = protocol.get_member(answer, "result", "protocolVersion")
-                if isinstance(version, str):  # in the 2026 era each call names its own
-                    named["protocol"] = version[:_NAME_LIMIT]
-            self._context = json_text.encode(named)[1:-1].encode()
-        return self._context
+        served = call.served or next(iter(self._core.servers.values())).served
+        named: dict[str, Json] = {"outcome": call.outcome, "pid": call.pid or None}
+        named |= self._name_caller(call, served)
+        for client in self._core.clients.values():
+            version = protocol.get_member(client.answer, "result", "protocolVersion")
+            if isinstance(version, str):  # in the 2026 era each call names its own
+                named["protocol"] = version[:_NAME_LIMIT]
+        return json_text.encode(named)[1:-1].encode()
 
-    def _name_caller(self, call: FollowedCall, served: Served) -> dict[str, Json]:
+    def _name_caller(self, call: Request, served: Served) -> dict[str, Json]:
         context = served.context.at(call.place) if call.place else served.context
         session: str | None = _read(context.session)
         thread: str | None = _read(context.thread)
+        stamp = self._core.stamp
         if call.caller is not None:
             named, thread, _ = call.caller
             # A call that names only its thread belongs to that thread's session.
             is_same = named is None and thread == served.bound.thread
             session = served.bound.session if is_same else named
-        elif self._broker.carries_many:
+        elif stamp is not None and stamp.carries_many:
             session = thread = None  # it may be any session's
         facts = {
             "host": _read(context.host),
@@ -165,8 +161,8 @@ class Records:
             "thread": thread,
             "project": _read(context.project_root),
             "cwd": context.place.value,
-            "server": self._broker.settings.server,
-            "launch": self._broker.settings.launch,
+            "server": self._core.settings.server,
+            "launch": self._core.settings.launch,
         }
         return {name: value for name, value in facts.items() if value}
 
@@ -175,18 +171,7 @@ def _read(fact: object) -> str | None:
     return fact.value if isinstance(fact, Found) else None
 
 
-def _find_tool(call: FollowedCall) -> bytes:
+def _find_tool(call: Request) -> bytes:
     """Return the name of a call's tool as JSON; null if it has none."""
-    if call.tool:
-        return json_text.encode(call.tool[:_NAME_LIMIT]).encode()
-    line = call.line
-    if call.said is None:
-        # By far the most common: it had the form of an earlier call, and need not be parsed now.
-        at = line.rfind(_TOOL) + len(_TOOL)
-        end = line.find(b'"', at)
-        is_only = line.rfind(_TOOL, 0, at - 1) < 0 and line.find(b"\\", 0, end) < 0
-        is_plain = line[at:end].translate(None, b"_-./").isalnum()  # ASCII
-        if is_only and is_plain and len(_TOOL) <= at < end <= at + _NAME_LIMIT:
-            return line[at - 1 : end + 1]
-    tool = protocol.get_member(call.parse(), "params", "name")
+    tool = call.message.read_tool()
     return json_text.encode(tool[:_NAME_LIMIT] if isinstance(tool, str) else None).encode()

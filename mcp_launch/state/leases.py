@@ -57,9 +57,8 @@ The keys of a server in `backends`. The first one is the server that the lease i
     binding, context, state, since, calls, last_call, saved, starts, restart_requests, failure
                  the server's own, with the meaning that they have in a lease
 
-`open_record` makes the first five. `runtime` adds the others at the start of a launch, except for
-`opened_with`, `noise` and `roots`; `broker` adds those, and updates everything from `context` on.
-The guardian adds `package` and `until`.
+`open_record` makes the first five. `runtime.lease` adds the others, from what the core knows. The
+guardian adds `package` and `until`.
 """
 
 from __future__ import annotations

@@ -95,6 +95,7 @@ class Host:
         self.asked: list[tuple[str, Any]] = []
         self.logged: list[dict[str, Any]] = []
         self.called: set[str] = set()
+        self.times_asked = 0
         self.times_asked_for_roots = 0
         self.roots = [make_root("One")]
         self._news = anyio.Event()
@@ -179,9 +180,11 @@ class Host:
 
     def _note(self, message: Any) -> None:
         assert not isinstance(message, Exception), message
-        self.heard.append(
-            message.message.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        )
+        said = message.message.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        if "method" in said and "id" in said:
+            self.times_asked += 1
+            said["id"] = self.times_asked  # the number is ours or the server's
+        self.heard.append(said)
         self._news.set()
         self._news = anyio.Event()
 
@@ -424,6 +427,9 @@ async def cancel(host: Host) -> Any:
     cancelled = await cancel_after_first_progress(host, tool, {"duration": 0.3, "steps": 3})
     # This server stops answering but keeps reporting. It would have answered by then.
     after = await host.call(tool, duration=0.5, steps=1)
+    # With us nobody hears these reports.
+    is_report = is_notification("notifications/progress", progressToken=cancelled)
+    host.heard = [one for one in host.heard if not is_report(one)]
     return [list_answers(host, cancelled), after]
 
 

@@ -26,7 +26,7 @@ from launches import (
     wait_until_gone,
 )
 
-from mcp_launch.broker.rest import BOOT_TIME
+from mcp_launch.broker.succession import BOOT_TIME
 from mcp_launch.system import linux
 
 if TYPE_CHECKING:
@@ -608,19 +608,6 @@ def test_a_server_that_announces_its_lists_at_its_start_is_remembered(
 
     assert list_tools(third) == ["a", "b"]
     assert len(server.list_starts()) == 2
-
-
-def test_a_tool_that_the_server_has_again_is_called(server: CountedServer) -> None:
-    server.offer("a", "grown")
-    server.remember()
-    server.offer("a")
-    launch = server.open("--start", "called")
-    launch.send(call("grown", 3))
-    assert "no longer has a tool grown" in read_refusal(read_until(launch, 3)[-1])
-    launch.send(call("grow", 4))
-    read_until(launch, 4)
-
-    assert "pid" in launch.call("grown", 5)
 
 
 def test_a_tool_that_another_session_gave_to_a_shared_server_is_not_remembered(

@@ -19,15 +19,17 @@ from launches import (
     wait_until_gone,
 )
 
-from mcp_launch import hosts, runtime
+from mcp_launch import hosts
 from mcp_launch.launch import context
-from mcp_launch.runtime.running import Running
+from mcp_launch.launch.running import Running
+from mcp_launch.runtime import launcher
 
 ANSWERS = (
-    "import os, sys, threading, time\n"
+    "import json, os, sys, threading, time\n"
     "def answer():\n"
-    "    sys.stdin.readline()\n"
-    '    os.write(1, b\'{"jsonrpc":"2.0","id":1,"result":{}}\\n\')\n'
+    "    asked = json.loads(sys.stdin.readline())\n"
+    "    answer = {'jsonrpc': '2.0', 'id': asked['id'], 'result': {}}\n"
+    "    os.write(1, json.dumps(answer).encode() + b'\\n')\n"
     "answer()\n"
 )
 
@@ -212,7 +214,9 @@ def test_a_host_that_is_gone_when_the_server_has_started_is_lost(*, has_ended: b
     running.table, running.found = table, make_context()
     running.line = context.Lineage([], hosts.UNKNOWN, None if has_ended else known)
 
-    watch = runtime.watch_hosts(running, [os.getppid(), *[over.pid] * has_ended])
+    running.hosts = [os.getppid(), *[over.pid] * has_ended]
+
+    watch = launcher.watch_hosts(running)
 
     assert watch.is_lost
     for fd in watch.descriptors:

@@ -117,9 +117,11 @@ def test_a_server_that_refuses_the_new_era_and_dies_in_the_old_is_reported(
     runner: LaunchRunner,
 ) -> None:
     code = (
-        "import os\n"
-        "os.read(0, 9999)\n"
-        'os.write(1, b\'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":""}}\\n\')\n'
+        "import json, os\n"
+        "asked = json.loads(os.read(0, 9999))\n"
+        "error = {'code': -32601, 'message': ''}\n"
+        "answer = {'jsonrpc': '2.0', 'id': asked['id'], 'error': error}\n"
+        "os.write(1, json.dumps(answer).encode() + b'\\n')\n"
         "os.read(0, 9999)\n"
         "os._exit(4)\n"
     )
@@ -135,9 +137,11 @@ TOUCHY = """
 import json, os, sys
 for line in sys.stdin:
     message = json.loads(line)
-    if message["method"] != "initialize" or "--never" in sys.argv:
+    known = {"initialize", "notifications/initialized"}
+    if message["method"] not in known or "--never" in sys.argv:
         sys.exit(f"what is {message['method']}?")
-    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {}}), flush=True)
+    if "id" in message:
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": {}}), flush=True)
 """
 
 

@@ -285,7 +285,7 @@ def test_the_next_server_begins_a_line_of_its_own(runner: LaunchRunner, logs: Pa
     launch.finish()
 
     said = [line.partition(" e ")[2] for line in read(logs).splitlines() if " e " in line]
-    assert said == ["halfhalf", "halfhalf"]
+    assert said == ["halfhalfhalf", "halfhalfhalf"]
 
 
 def test_old_logs_are_removed_and_those_of_living_launches_kept(

@@ -244,7 +244,9 @@ def test_a_launch_without_descriptors_works_or_says_why(
 ) -> None:
     limited = f'ulimit -n {limit}; exec "$@"'
     launcher = [sys.executable, "-S", "-c", LAUNCH, "run"]
-    server = ["sh", "-c", 'read line; echo \'{"jsonrpc":"2.0","id":1,"result":{}}\'; read line']
+    read_id = """read line; id=${line#*'"id": '}"""
+    write = 'echo "{\\"jsonrpc\\":\\"2.0\\",\\"id\\":${id%%,*},\\"result\\":{}}"'
+    server = ["sh", "-c", f"{read_id}; {write}; read line; read line"]
     launch = runner.start(["sh", "-c", limited, "sh", *launcher, *wire, "--", *server])
 
     launch.send(request("initialize"))

@@ -351,7 +351,7 @@ def finish(*_):
     open(sys.argv[1], "w").close()
     os._exit(9)
 signal.signal(signal.SIGTERM, finish)
-os.write(1, b'{"jsonrpc":"2.0","id":1,"result":{}}\\n')
+os.write(1, b'{"jsonrpc":"2.0","method":"notifications/ready"}\\n')
 while True: signal.pause()
 """
 

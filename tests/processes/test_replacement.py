@@ -25,7 +25,7 @@ from launches import (
 )
 from sessions import A, B, kill, methods, of, stop, with_constants
 
-from mcp_launch.broker.routing import KEY
+from mcp_launch.broker.stamp import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ def test_a_wrong_guess_is_corrected_before_the_call_arrives(codex: Callable[...,
 
     assert first["env"]["CODEX_THREAD_ID"] == A
     assert first["env"]["MCP_LAUNCH_SESSION_ID"] == A
-    assert first["meta"][KEY.text]["threadId"] == A
+    assert first["meta"][KEY]["threadId"] == A
     assert first["calls"] == 1
     assert methods(first) == ["initialize", "notifications/initialized", "tools/call"]
     assert (second["pid"], second["calls"]) == (first["pid"], 2)
@@ -126,7 +126,7 @@ def test_threads_on_one_connection_have_servers_of_their_own_if_these_ask_for_th
     sights = [host.call("look", n, meta=of(one)) for n, one in enumerate((B, A, B, A), start=1)]
 
     assert [one["env"]["THREAD"] for one in sights] == [B, A, B, A]
-    assert [one["meta"][KEY.text]["threadId"] for one in sights] == [B, A, B, A]
+    assert [one["meta"][KEY]["threadId"] for one in sights] == [B, A, B, A]
     assert [one["calls"] for one in sights] == [1, 1, 2, 2]
     assert len({one["pid"] for one in sights}) == 2
 
@@ -209,8 +209,8 @@ def test_a_server_keeps_its_state_when_the_session_changes(claude: Callable[...,
     session.switch("s-2")
     second = session.host.call("look", 2)
 
-    assert first["meta"][KEY.text]["sessionId"] == "s-1"
-    assert second["meta"][KEY.text]["sessionId"] == "s-2"
+    assert first["meta"][KEY]["sessionId"] == "s-1"
+    assert second["meta"][KEY]["sessionId"] == "s-2"
     assert (second["pid"], second["calls"]) == (first["pid"], 2)
 
 
@@ -224,7 +224,7 @@ def test_a_server_that_asked_for_its_session_is_replaced(claude: Callable[..., C
 
     assert (first["env"]["SESSION"], second["env"]["SESSION"]) == ("s-1", "s-2")
     assert second["env"]["CLAUDE_CODE_SESSION_ID"] == "s-2"
-    assert second["meta"][KEY.text]["sessionId"] == "s-2"
+    assert second["meta"][KEY]["sessionId"] == "s-2"
     wait_until_gone(first["pid"])
 
 
@@ -238,7 +238,7 @@ def test_calls_in_flight_finish_before_the_server_is_replaced(
     host.send(call("wait", 2, path=str(flag)))
     assert host.answer()["method"] == "notifications/message"  # it is at it
     session.switch("s-2")
-    host.send(call("look", 3), request("ping", 4))
+    host.send(call("look", 3), request("resources/read", 4, uri="file:///x"))
     host.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 4}})
     flag.touch()
 
@@ -246,7 +246,7 @@ def test_calls_in_flight_finish_before_the_server_is_replaced(
     answer = host.answer()
     assert answer["id"] == 3
     assert answer["result"]["env"]["SESSION"] == "s-2"
-    assert "ping" not in methods(host.call("look", 5))
+    assert "resources/read" not in methods(host.call("look", 5))
 
 
 # Death.
@@ -301,10 +301,10 @@ def test_what_a_dead_server_has_not_read_is_the_next_ones(runner: LaunchRunner) 
     answers = [launch.answer() for _ in range(3)]
     assert [answer["id"] for answer in answers] == [10, 11, 12]
     assert [answer["result"]["calls"] for answer in answers] == [1, 2, 3]
-    assert "outer" not in answers[0]["result"]["meta"][KEY.text]
+    assert "outer" not in answers[0]["result"]["meta"][KEY]
 
 
-def test_a_server_that_dies_again_and_again_ends_the_launch(runner: LaunchRunner) -> None:
+def test_a_server_that_dies_again_and_again_rests_for_a_while(runner: LaunchRunner) -> None:
     launch = runner.launch("--", *SCRIPTED_SERVER)
     launch.initialize()
 
@@ -312,11 +312,15 @@ def test_a_server_that_dies_again_and_again_ends_the_launch(runner: LaunchRunner
         launch.send(call("die", number, code=9))
         assert "exit code 9" in read_refusal(launch.answer())
 
-    assert launch.read_line() == b""
-    assert launch.wait() == 9
+    launch.send(call("look", 5))
+    assert "it has died 4 times within a minute" in read_refusal(launch.answer())
+    while "isError" in (sight := launch.call("look", 6)):
+        pass  # the next attempt is made after a second
+    assert sight["calls"] == 1
+    assert launch.finish()[0] == 0
 
 
-def test_a_server_that_cannot_be_started_again_ends_the_launch(
+def test_a_server_that_cannot_be_started_again_is_reported_to_each_call(
     runner: LaunchRunner, tmp_path: Path
 ) -> None:
     launch = runner.launch("--", *SCRIPTED_SERVER, "--once", str(tmp_path / "once"))
@@ -333,14 +337,17 @@ def test_a_server_that_cannot_be_started_again_ends_the_launch(
         "ended with exit code 1 before it answered; the end of its stderr: it has"
         in read_refusal(last)
     )
-    assert launch.wait() == 1
+    launch.send(call("look", 3))
+    assert "before it answered" in read_refusal(launch.answer())
+    assert launch.finish()[0] == 0
 
 
 def test_a_server_that_refuses_the_greeting_is_not_started_again(runner: LaunchRunner) -> None:
     code = (
-        "import os, sys\n"
-        "sys.stdin.readline()\n"
-        'os.write(1, b\'{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"no"}}\\n\')\n'
+        "import json, os, sys\n"
+        "asked = json.loads(sys.stdin.readline())\n"
+        "answer = {'jsonrpc': '2.0', 'id': asked['id'], 'error': {'code': 1, 'message': 'no'}}\n"
+        "os.write(1, json.dumps(answer).encode() + b'\\n')\n"
         "sys.exit(6)\n"
     )
     launch = runner.launch("--", *python(code))
@@ -399,8 +406,6 @@ def test_a_server_that_dies_within_a_line_does_not_spoil_the_next_ones(
     launch.initialize()
     launch.send(call("half", 2, size=300_000))
 
-    half = launch.read_line()
-    assert half.startswith(b'{"jsonrpc":"2.0","id":2,"result":{"text":"xxx')
     assert "exit code 5" in read_refusal(launch.answer())
     assert launch.call("look", 3)["calls"] == 1
 
@@ -486,7 +491,7 @@ def test_an_unread_call_is_not_served_for_the_one_that_came_after_it(
 
     for number, thread in ((2, A), (3, B)):
         assert sights[number]["env"]["CODEX_THREAD_ID"] == thread
-        assert sights[number]["meta"][KEY.text]["threadId"] == thread
+        assert sights[number]["meta"][KEY]["threadId"] == thread
 
 
 def test_a_host_that_hung_up_is_told_how_the_server_died(runner: LaunchRunner) -> None:
@@ -500,7 +505,7 @@ def test_a_host_that_hung_up_is_told_how_the_server_died(runner: LaunchRunner) -
 
 
 def test_a_failure_reaches_a_host_that_reads_late(runner: LaunchRunner, tmp_path: Path) -> None:
-    """Its pipe is full when the launch ends: the answer waits for room."""
+    """Its pipe is full when the server cannot be started: the answer waits for room."""
     launch = runner.launch("--", *SCRIPTED_SERVER, "--once", str(tmp_path / "once"))
     launch.initialize()
     first = launch.call("look")
@@ -509,9 +514,7 @@ def test_a_failure_reaches_a_host_that_reads_late(runner: LaunchRunner, tmp_path
     stop(first["pid"])
     launch.send(call("look", 3))
     kill(first["pid"])
-    assert launch.process.stderr
-    while b"before it answered" not in launch.process.stderr.readline():
-        pass  # so the launch is at its end, and nobody has read anything
+    wait_for_lease(tmp_path / "state", lambda lease: lease["state"] == "failed")
 
     assert launch.answer()["id"] == 2
     assert "before it answered" in read_refusal(launch.answer())
@@ -556,7 +559,7 @@ def test_an_odd_message_ends_nothing(line: bytes, codex: Callable[..., Launch]) 
         host.send(call("look", 2, meta=of(A)))
         while (answer := host.answer()).get("id") != 2:
             pass  # of the odd message
-    assert answer["result"]["meta"][KEY.text]["threadId"] == A
+    assert answer["result"]["meta"][KEY]["threadId"] == A
 
 
 def test_the_greeting_that_was_accepted_is_repeated(runner: LaunchRunner) -> None:
@@ -584,7 +587,6 @@ def root_of(path: Path | str) -> dict[str, Any]:
 def answer_roots(host: Launch, path: Path | str) -> None:
     asked = host.answer()
     assert asked["method"] == "roots/list"
-    assert str(asked["id"]).startswith("mcp-launch/")
     host.send({"jsonrpc": "2.0", "id": asked["id"], "result": root_of(path)})
 
 
@@ -623,7 +625,7 @@ def test_a_server_is_moved_to_where_the_host_works_if_asked(
     assert sight["cwd"] == str(worktree)
     assert sight["env"]["PWD"] == str(worktree)
     assert sight["env"]["MCP_LAUNCH_PROJECT_ROOT"] == str(worktree)
-    assert sight["meta"][KEY.text]["origin"]["cwd"] == "the host's roots/list"
+    assert sight["meta"][KEY]["origin"]["cwd"] == "the host's roots/list"
     assert session.host.call("look", 2)["pid"] == sight["pid"]
 
 
@@ -643,7 +645,7 @@ def test_an_outer_launch_is_in_the_context(runner: LaunchRunner) -> None:
     )
     host.initialize()
 
-    told = host.call("look", meta=of(A))["meta"][KEY.text]
+    told = host.call("look", meta=of(A))["meta"][KEY]
 
     assert (told["host"], told["threadId"]) == ("codex", A)
     assert told["outer"]["host"] == "claude"

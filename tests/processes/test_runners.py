@@ -347,8 +347,8 @@ WHEEL = {
         "    facts = dict(argv=sys.argv, exec=sys.executable, cwd=os.getcwd(),\n"
         "                 env=dict(os.environ), parent=os.getppid())\n"
         "    for line in sys.stdin:\n"
-        "        answer = dict(jsonrpc='2.0', id=json.loads(line)['id'], result=facts)\n"
-        "        print(json.dumps(answer), flush=True)\n"
+        "        answer = dict(jsonrpc='2.0', id=json.loads(line).get('id'), result=facts)\n"
+        "        if answer['id'] is not None: print(json.dumps(answer), flush=True)\n"
     ),
     "tiny_server-1.0.dist-info/METADATA": "Metadata-Version: 2.1\n"
     "Name: tiny-server\nVersion: 1.0\n",

@@ -1,4 +1,4 @@
-"""Outputs in the README that tests generate, between marks that name the command to do so."""
+"""Parts of README and pages that tests generate, between marks that name the command to do so."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pytest
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+HELP = ROOT / "mcp_launch" / "help"
 END = "<!-- until here -->\n"
 
 # A test compares; with this option of pytest it writes.
@@ -22,21 +24,21 @@ def mark(test: str, part: str) -> str:
     return f"<!-- {part}, made by: pytest {test} {OPTION} -->\n"
 
 
-def check(config: pytest.Config, begin: str, made: str) -> None:
+def check(config: pytest.Config, begin: str, made: str, page: Path = README) -> None:
     """Compare a generated part with what was made now, or write it."""
-    with README.open("r+", encoding="utf-8") as file:
+    with page.open("r+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # tests in other processes write into the same file
         text = file.read()
-        assert text.count(begin) == 1, f"the README has lost the mark {begin}"
+        assert text.count(begin) == 1, f"{page.name} has lost the mark {begin}"
         before, _, rest = text.partition(begin)
         written, end, after = rest.partition(END)
-        assert end, f"the README has lost the mark {END}"
+        assert end, f"{page.name} has lost the mark {END}"
         if config.getoption(OPTION):
             file.seek(0)
             file.write(before + begin + made + END + after)
             file.truncate()
         else:
-            assert squeeze(written) == squeeze(made), f"the README is stale: {begin}"
+            assert squeeze(written) == squeeze(made), f"{page.name} is stale: {begin}"
 
 
 def squeeze(text: str) -> list[str]:

@@ -102,15 +102,6 @@ class Launch:
         assert self.process.stdout
         return bool(self._read) or bool(select.select([self.process.stdout], [], [], 0)[0])
 
-    def wait_for_output(self, size: int) -> None:
-        """Wait until this many bytes of a line have arrived."""
-        assert self.process.stdout
-        deadline = time.monotonic() + LIMIT
-        while len(self._read) < size:
-            data = _read_some(self.process.stdout, deadline)
-            assert data, "the launch closed its stdout"
-            self._read += data
-
     def wait_for_stderr(self, text: bytes) -> None:
         """Wait until this is written to stderr."""
         assert self.process.stderr

@@ -102,7 +102,7 @@ def methods(sight: dict[str, Any]) -> list[str]:
     return [message.get("method") for message in sight["heard"]]
 
 
-def with_constants(*, module: str = "broker.backend", **constants: float) -> list[str]:
+def with_constants(*, module: str = "broker.succession", **constants: float) -> list[str]:
     """Return the command of a launcher with other time limits."""
     lines = [f"module.{name} = {value}" for name, value in constants.items()]
     code = "; ".join(

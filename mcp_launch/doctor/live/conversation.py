@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mcp_launch import __version__, protocol
 from mcp_launch.errors import name_reason
+from mcp_launch.protocol.message import ANSWER, REQUEST, read
 from mcp_launch.state import outcome
 from mcp_launch.state.outcome import Outcome
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from typing import IO
 
     from mcp_launch.doctor.live.prepare import LaunchPool, Start
-    from mcp_launch.protocol.json_text import Json, Message
+    from mcp_launch.protocol.json_text import Json, Object
+    from mcp_launch.protocol.message import Message
 
     Clean = Callable[[str], str]
 
@@ -52,7 +54,7 @@ _PAGES = 100
 _VERSIONS: dict[str, Json] = {DISCOVER: "2025-11-25", INITIALIZE: "2025-06-18"}
 
 # How hosts spell their capabilities (Claude Code 2.1.325, Codex 0.166, VS Code 1.139.1).
-_CAPABILITIES: Message = {
+_CAPABILITIES: Object = {
     "roots": {"listChanged": True},
     "elicitation": {"form": {}, "url": {}},
     "sampling": {},
@@ -75,7 +77,7 @@ _DEMANDED = (
 # What to do about a server that fails.
 _BY_ITSELF = "run the command by itself in the server's directory to see what it lacks"
 
-_ABOUT: Message = {"name": "mcp-launch", "title": "mcp-launch doctor", "version": __version__}
+_ABOUT: Object = {"name": "mcp-launch", "title": "mcp-launch doctor", "version": __version__}
 
 # A launcher whose input has ended is gone well before this, whatever its server does.
 END_LIMIT = 10.0
@@ -102,7 +104,7 @@ class Opening(NamedTuple):
     method: str
     capabilities: tuple[str, ...] = ()
 
-    def offer(self) -> Message:
+    def offer(self) -> Object:
         """Return the capabilities as a host writes them."""
         return {name: _CAPABILITIES[name] for name in self.capabilities}
 
@@ -175,7 +177,7 @@ class _Host:
         self._wire = wire
         self._path = path  # of the launch's outcome
         self._talk = talk
-        self._meta: Message = {}  # on each request, in the new era
+        self._meta: Object = {}  # on each request, in the new era
         self._limit = limit
         self._until = wire.since + limit
         self._count = 0
@@ -194,7 +196,7 @@ class _Host:
         answer = self._wire.ask(DISCOVER, DISCOVER, _make_meta(opening), until)
         return self._accept_discovery(answer, opening)
 
-    def _accept_discovery(self, answer: Message | None, opening: Opening) -> Json:
+    def _accept_discovery(self, answer: Object | None, opening: Opening) -> Json:
         if not answer or "result" not in answer:
             return None
         self._meta = _make_meta(opening)
@@ -223,7 +225,7 @@ class _Host:
         return about
 
     def _list_tools(self) -> None:
-        cursor: Message = {}
+        cursor: Object = {}
         for _ in range(_PAGES):
             page = self._ask("tools/list", self._meta | cursor)
             tools = protocol.get_member(page, "tools")
@@ -234,7 +236,7 @@ class _Host:
                 return
             cursor = {"cursor": following}
 
-    def _ask(self, method: str, params: Message) -> Json:
+    def _ask(self, method: str, params: Object) -> Json:
         self._count += 1
         answer = self._wire.ask(f"{method} {self._count}", method, params, self._until)
         if answer is None:
@@ -280,7 +282,7 @@ def _report(problem: str, lines: list[str]) -> TalkFailure:
     return TalkFailure("ML301", problem, _BY_ITSELF, lines=tuple(lines))
 
 
-def _make_meta(opening: Opening) -> Message:
+def _make_meta(opening: Opening) -> Object:
     """Return what a request of the new era carries."""
     return {
         "_meta": {
@@ -299,7 +301,7 @@ class _Wire:
     ) -> None:
         self.since = time.monotonic()
         self.last_lines: list[str] = []  # on stderr
-        self.answers: dict[str, Message] = {}
+        self.answers: dict[str, Object] = {}
         self.has_ended = False
         self._process = process
         self._project = project
@@ -312,7 +314,7 @@ class _Wire:
             if stream is not None:
                 self._selector.register(stream, selectors.EVENT_READ, _WireReader(stream, handle))
 
-    def ask(self, request_id: str, method: str, params: Message, until: float) -> Message | None:
+    def ask(self, request_id: str, method: str, params: Object, until: float) -> Object | None:
         """Return the answer to a request; None if there is none in time or the launch has ended."""
         request = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
         self.write(protocol.encode(request))
@@ -366,28 +368,26 @@ class _Wire:
         return left > 0
 
     def _on_stdout(self, line: bytes) -> None:
-        message = protocol.look(line)
-        if not isinstance(message, dict):
-            return
-        if protocol.is_request(message):
+        message = read(line)
+        if message.kind == REQUEST:
             self._answer(message)
-        elif protocol.is_answer(message):
-            self.answers[str(message["id"])] = message
+        elif message.kind == ANSWER:
+            said = message.parse()
+            self.answers[str(said["id"])] = said
 
     def _answer(self, request: Message) -> None:
         """Answer as a host would: a server may wait for it."""
-        request_id = protocol.spell(request["id"])
-        results: dict[str, Message] = {
+        results: dict[str, Object] = {
             "ping": {},
             "elicitation/create": {"action": "cancel"},
             "roots/list": {"roots": [{"uri": Path(self._project).absolute().as_uri()}]},
         }
-        result = results.get(str(request["method"]))
+        result = results.get(request.method)
         if result is None:
             text = "the doctor does not support this request"
-            self.write(protocol.make_error(request_id, protocol.METHOD_NOT_FOUND, text))
+            self.write(protocol.make_error(request.id, protocol.METHOD_NOT_FOUND, text))
         else:
-            self.write(protocol.make_result(request_id, result))
+            self.write(protocol.make_result(request.id, result))
 
     def _on_stderr(self, line: bytes) -> None:
         text = line.decode(errors="replace").strip()

@@ -53,7 +53,7 @@ _IN_TURN = 'the call\'s _meta["x-codex-turn-metadata"]'
 
 class _CodexCallers(Callers):
     origins: tuple[str, str, str] = _IN_META
-    identifying = ("threadId", "sessionId", "x-codex-turn-metadata")
+    names = ("threadId", "sessionId", "x-codex-turn-metadata")
 
     def read(self, meta: dict[str, Json]) -> Caller | None:
         thread, session = meta.get("threadId"), meta.get("sessionId")

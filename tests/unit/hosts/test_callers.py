@@ -59,8 +59,8 @@ def test_a_request_names_its_session(
     callers = host.follow_callers(SIGHTING)
 
     assert callers.read(meta) == caller
-    assert callers.identifying is not None
-    assert set(meta) <= set(callers.identifying)
+    assert callers.names is not None
+    assert set(meta) <= set(callers.names)
 
 
 @pytest.mark.parametrize("meta", [{"sessionID": "s"}, {"sessionId": "s"}, {"threadId": "t"}])
