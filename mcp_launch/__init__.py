@@ -5,6 +5,7 @@ The entry point is here, in the file that every start reads anyway.
 
 from __future__ import annotations
 
+import gc
 import sys
 
 __version__ = "0.1.0"
@@ -21,6 +22,8 @@ def main(argv: list[str] | None = None) -> int:
         from mcp_launch.system import kernel
 
         kernel.unblock_signals()  # before the imports: SIGINT would show a traceback
+        # What a start makes, it keeps: to look for garbage in it takes a millisecond.
+        gc.disable()
         from mcp_launch import launch
 
         return launch.run(arguments[1:])

@@ -1,8 +1,8 @@
 """Joins N clients with M servers: events in as method calls, commands out. No I/O, no clock.
 
-A plain launcher is 1 x 1, isolated sessions are 1 x M, a pool is N x 1: nothing here asks which it
-is. Both sides are peers, with what they have asked and what they owe; every request gets a number of
-ours, which is its progress token, too. So ids never collide, and an answer, progress or a
+A plain launcher is 1 x 1, isolated sessions are 1 x M, a pool is N x 1: nothing here asks which
+it is. Both sides are peers, with what they have asked and what they owe; every request gets a
+number of ours, which is its progress token, too. So ids never collide, and an answer, progress or a
 cancellation finds its asker by one look-up, or nobody.
 
 A request is one object from its arrival to its record. It waits (`server.waiting`), is owed
@@ -19,7 +19,6 @@ from mcp_launch import protocol
 from mcp_launch.broker import client_requests, ending, greeting, hearers, place, stamp, succession
 from mcp_launch.broker.client import MODERN, Client, Habit, Kind
 from mcp_launch.broker.ending import Leaving, StandIn
-from mcp_launch.broker.flow import Flow, TooMany
 from mcp_launch.broker.life import LIFE
 from mcp_launch.broker.recall import Recall, is_greeting
 from mcp_launch.broker.request import Request
@@ -27,7 +26,6 @@ from mcp_launch.broker.routing import NotAdmitted, Router
 from mcp_launch.broker.server import Server
 from mcp_launch.broker.timers import Timers
 from mcp_launch.protocol import message as messages
-from mcp_launch.protocol.frames import learn
 from mcp_launch.protocol.lines import TOO_LONG, CutLine
 from mcp_launch.protocol.memory import LISTS
 from mcp_launch.protocol.message import (
@@ -57,11 +55,13 @@ from mcp_launch.values import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcp_launch.broker.commands import Command, Settings
+    from mcp_launch.broker.flow import Flow
     from mcp_launch.broker.request import Then
     from mcp_launch.broker.routing import Served
     from mcp_launch.errors import LaunchError
-    from mcp_launch.protocol.frames import Frame
     from mcp_launch.protocol.message import Edit, Message
 
 # How many bytes and messages wait for a server before we stop reading from the client.
@@ -87,6 +87,15 @@ _BATCH_WAS_DROPPED = (
 _CANCEL = (
     b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":0,"reason":%b}}\n'
 )
+
+
+def make_flow(settings: Settings) -> Flow | None:
+    """Return what limits the flow of requests; most launches have no limit."""
+    if not (settings.in_flight or settings.max_concurrent or settings.call_timeout):
+        return None
+    from mcp_launch.broker.flow import Flow
+
+    return Flow(settings)
 
 
 class Counts:
@@ -117,8 +126,7 @@ class Core:
         self.router = Router(settings)
         self.recall = Recall(settings)
         self.stamp = None if settings.no_meta else stamp.Stamp(settings)
-        has_limit = settings.in_flight or settings.max_concurrent or settings.call_timeout
-        self.flow = Flow(settings) if has_limit else None
+        self.flow = make_flow(settings)
         self.first_served: Served | None = None  # what the launch began with
         # Whether nothing stands between a call and its server but its caller.
         self._is_plain = (
@@ -143,9 +151,9 @@ class Core:
             self._refuse_cut_line(client, line)
             return
         frame = client.frame
-        if frame is not None and (found := frame.match(line)) is not None:
-            if self._pass_alike(client, frame, *found):
-                return
+        found = frame.match(line) if frame is not None else None
+        if found is not None and self._pass_alike(client, *found):
+            return
         message = read(line)
         if message.kind is ANSWER and (b'"method"' in line or b"\\u" in line):
             message = messages.parse(line)  # a server might read it as a request
@@ -331,9 +339,7 @@ class Core:
         request.caller = self.router.read_caller(method, message.meta)
         self.place(request)
 
-    def _pass_alike(  # noqa: PLR0913, PLR0917  # on the path of every call
-        self, client: Client, frame: Frame, message: Message, token_at: int, token_end: int
-    ) -> bool:
+    def _pass_alike(self, client: Client, message: Message, token_at: int, token_end: int) -> bool:
         """Send a call that looks like the last one; return whether its server may still have it.
 
         This is what `_take_request` comes to for nearly all calls.
@@ -366,6 +372,7 @@ class Core:
         id_at, meta_at = message.id_at, message.meta_span[0]  # type: ignore[index]  # a call's
         id_end = id_at + len(message.id)
         member = habit.member
+        parts: tuple[bytes, ...]
         if token_end:
             request.token = line[token_at:token_end]
             if id_at < meta_at:
@@ -390,10 +397,14 @@ class Core:
         if client.misses & (client.misses - 1) or self.stamp is None:
             return
         names = self.router.callers.names
+        if names is None:
+            return
+        from mcp_launch.protocol.frames import learn  # not before the first call
+
         client.frame = learn(request.message, (*names, stamp.KEY, "traceparent"))
         if client.frame is not None:
             member = self.stamp.find_member(request)
-            client.habit = Habit(server, request.served, request.place, request.caller, member)
+            client.habit = Habit(server, server.served, request.place, request.caller, member)
             if not member or stamp.KEY in request.message.meta:
                 client.frame = None
 
@@ -415,7 +426,7 @@ class Core:
         if chosen is not None:
             self.give(chosen, request)
 
-    def _choose(self, client: Client, request: Request) -> Server | None:
+    def _choose(self, client: Client, request: Request) -> Server | None:  # noqa: PLR0911  # one for each way out
         """Return the server that a request is for; None: it was refused, or waits for another."""
         servers, caller, method = client.kind.servers, request.caller, request.method
         if not servers:
@@ -581,10 +592,9 @@ class Core:
     def _must_wait(self, server: Server, request: Request) -> bool:
         """Return whether a request has to wait until its server is less busy, or was refused."""
         client: Client = request.asker  # type: ignore[assignment]  # only clients' requests wait
-        try:
-            must_wait = self.flow.queue(server, request, client, self.now)  # type: ignore[union-attr]
-        except TooMany as refused:
-            self.refuse(request, refused.refusal)
+        must_wait = self.flow.queue(server, request, client, self.now)  # type: ignore[union-attr]
+        if isinstance(must_wait, NotAdmitted):
+            self.refuse(request, must_wait)
             return True
         if must_wait and sum(one.size for one in client.queue) > _WAITING_SIZE:
             self.out.append(("pause", client.name, True))
@@ -599,6 +609,10 @@ class Core:
             while one.state == "ready" and (free := self.flow.release(one, client, self.now)):
                 for request in free:
                     self.place(request)
+        if client is not None and not client.kind.servers and not client.is_behind:
+            queue, client.queue = client.queue, []  # another kind has taken its server
+            for request in queue:
+                self.place(request)
         if client is not None and sum(one.size for one in client.queue) < _WAITING_SIZE // 2:
             self.out.append(("pause", client.name, False))
 
@@ -720,11 +734,11 @@ class Core:
             return
         asker = request.asker
         if request.is_stream:
-            if peer.__class__ is Server and peer.state == "ending":  # type: ignore[union-attr]
+            if peer.__class__ is Server and peer.state == "ending":
                 return  # it goes on with the next server
             line = greeting.close_stream(request, message)
         elif peer.__class__ is Server:
-            line = self._note_answer(peer, request, message)  # type: ignore[arg-type]
+            line = self._note_answer(peer, request, message)
         else:
             line = message.with_id(request.id)
             if request.method == "roots/list":
@@ -786,9 +800,9 @@ class Core:
     def _take_unexpected_answer(self, peer: Client | Server, message: Message) -> None:
         """Note an answer that nobody is waiting for."""
         if peer.__class__ is Server:
-            hearers.note_task(peer, "", message.parse())  # type: ignore[arg-type]
-            succession.cancel_tasks(self, peer)  # type: ignore[arg-type]
-            peer.orphans.pop(message.id, None)  # type: ignore[union-attr]
+            hearers.note_task(peer, "", message.parse())
+            succession.cancel_tasks(self, peer)
+            peer.orphans.pop(message.id, None)
         self.note("an answer that nobody is waiting for was dropped")
 
     def _take_notification(self, peer: Client | Server, message: Message) -> None:
@@ -798,7 +812,7 @@ class Core:
             if request is not None:
                 self.withdraw(request, message)
         elif peer.__class__ is Server:
-            self._pass_notification(peer, message)  # type: ignore[arg-type]
+            self._pass_notification(peer, message)
         elif method == hearers.PROGRESS:
             number = find_key(message.params.get("progressToken"))
             question = peer.owes.get(b"%d" % number if number.__class__ is int else b"")
@@ -863,16 +877,16 @@ class Core:
         if request.asker.__class__ is Client:
             request.reason = why
             self.finish(request, CANCELLED)
-            request.asker.streams.pop(number, None)  # type: ignore[union-attr]
-            if request in request.asker.roots.waiting:  # type: ignore[union-attr]
-                request.asker.roots.waiting.remove(request)  # type: ignore[union-attr]
+            request.asker.streams.pop(number, None)
+            if request in request.asker.roots.waiting:
+                request.asker.roots.waiting.remove(request)
         if answerer is None:
             return
         if answerer.owes.pop(number, None) is None:
             if answerer.__class__ is Server:
-                answerer.waiting.pop(number, None)  # type: ignore[union-attr]
+                answerer.waiting.pop(number, None)
                 if self.flow is not None:
-                    self.flow.drop(answerer, request)  # type: ignore[arg-type]
+                    self.flow.drop(answerer, request)
             return
         if message is None:
             text = why or "the session has ended"
@@ -926,10 +940,10 @@ class Core:
             return
         self.out.append(("send", asker.name, line))
         if asker.__class__ is Client:
-            if not asker.opened:  # type: ignore[union-attr]
-                greeting.note_opening(self, asker, request, message or read(line))  # type: ignore[arg-type]
-            if asker.has_left_input:  # type: ignore[union-attr]
-                succession.end_if_finished(self, asker)  # type: ignore[arg-type]
+            if not asker.opened:
+                greeting.note_opening(self, asker, request, message or read(line))
+            if asker.has_left_input:
+                succession.end_if_finished(self, asker)
 
     def close(self, request: Request) -> None:
         """Forget a request of a peer: it is over."""
@@ -1176,7 +1190,7 @@ def judge_answer(line: bytes) -> str:
 
 
 # What is done in each row of `life.LIFE`.
-_ACTIONS = {
+_ACTIONS: dict[str, Callable[..., None]] = {
     "start": succession.start,
     "greet": greeting.greet,
     "restore": greeting.restore,
@@ -1190,7 +1204,7 @@ _ACTIONS = {
 }
 
 # What is done when a time is over, by the kind of its timer.
-_WHEN_DUE = {
+_WHEN_DUE: dict[str, Callable[[Core, str], None]] = {
     "roots": Core._handle_roots_timer,  # noqa: SLF001  # one of its own
     "deadline": Core._end_overdue_calls,  # noqa: SLF001
     "keep": lambda core, _: core.keep_memories(),

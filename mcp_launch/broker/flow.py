@@ -30,16 +30,12 @@ class Flow:
         self._max_concurrent = settings.max_concurrent
         self._call_timeout = settings.call_timeout
 
-    def queue(self, server: Server, request: Request, client: Client, now: float) -> bool:
-        """Return whether a request has to wait, and have it wait if so.
-
-        Raises:
-            TooMany: Too many wait already.
-
-        """
+    def queue(
+        self, server: Server, request: Request, client: Client, now: float
+    ) -> bool | NotAdmitted:
+        """Return whether a request has to wait, and have it wait if so; or why it may not."""
         if request.method == "tools/call" and self._is_busy(server):
-            self._hold(server, request, now)
-            return True
+            return self._hold(server, request, now) or True
         limit = self._in_flight
         # A ping asks whether the server is alive, however much it has to do.
         limit *= 2 if request.method == "ping" else 1
@@ -84,20 +80,17 @@ class Flow:
         limit = self._max_concurrent
         return bool(limit) and len(list_calls(server)) >= limit
 
-    def _hold(self, server: Server, request: Request, now: float) -> None:
+    def _hold(self, server: Server, request: Request, now: float) -> NotAdmitted | None:
         waiting = sum(map(len, server.held.values()))
         if waiting >= _HELD_LIMIT:
             count = f"{_HELD_LIMIT:,} calls already wait for {self._server}"
-            raise TooMany(
-                NotAdmitted(
-                    f"{count}, which works on {self._max_concurrent} at a time (max_concurrent)",
-                    "call again when some of them are finished",
-                    is_counted=True,
-                )
-            )
+            problem = f"{count}, which works on {self._max_concurrent} at a time (max_concurrent)"
+            fix = "call again when some of them are finished"
+            return NotAdmitted(problem, fix, is_counted=True)
         session = (request.caller[1] or request.caller[0] or "") if request.caller else ""
         request.answerer, request.held_since = server, now
         server.held.setdefault(session, []).append(request)
+        return None
 
     def stop_holding(self) -> None:
         """Let a server get any number of calls from now on: its input is about to end."""
@@ -119,20 +112,9 @@ class Flow:
     def explain(self) -> tuple[str, str]:
         """Return what is wrong with a call that has taken too long, and what helps."""
         time = _name_time(self._call_timeout)
-        return (
-            f"{self._server} neither answered this call nor reported progress within {time}; "
-            "it may have taken effect",
-            "check before you repeat it; then ask for less at once, or allow more time with "
-            "call_timeout in the profile",
-        )
-
-
-class TooMany(Exception):
-    """Too many calls wait already."""
-
-    def __init__(self, refusal: NotAdmitted) -> None:
-        super().__init__(refusal.problem)
-        self.refusal = refusal
+        problem = f"{self._server} neither answered this call nor reported progress within {time}; "
+        fix = "check before you repeat it; then ask for less at once, or allow more time with "
+        return problem + "it may have taken effect", fix + "call_timeout in the profile"
 
 
 def list_calls(server: Server) -> list[Request]:

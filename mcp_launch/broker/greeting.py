@@ -1,15 +1,14 @@
 """How a server is greeted, gets what its clients have set, and has its lists compared.
 
 Every server is greeted by us, with what its client has said: the first one, one that follows a
-crash and one that wakes from rest start alike. What it then has to be told is replayed, and what has
-waited is placed again.
+crash and one that wakes from rest start alike. What it then has to be told is replayed, and what
+has waited is placed again.
 """
 
 from __future__ import annotations
 
 from mcp_launch import protocol
 from mcp_launch.broker import hearers, recall, succession
-from mcp_launch.broker.client import MODERN
 from mcp_launch.protocol.memory import (
     ANNOUNCED_BY,
     LISTS,
@@ -79,7 +78,7 @@ def _take_greeting(core: Core, server: Server, answer: Message) -> None:
     core.happen(server, "refused")
 
 
-def restore(core: Core, server: Server) -> None:
+def restore(core: Core, server: Server) -> None:  # noqa: C901  # everything that a new server has to know
     """Tell a new server what its clients have set, compare its lists, and give it what waits."""
     kind, process = server.kind, server.process
     process.ready_since = core.now
@@ -188,7 +187,7 @@ def _note_page(request: Request, said: Object, line: bytes) -> None:
         lists[method].pages.append(hash_page(method, line))
 
 
-def _learn(
+def _learn(  # noqa: PLR0913  # an answer, and what it answers
     core: Core, server: Server, asked: Message, said: Object, line: bytes, *, is_own: bool
 ) -> None:
     """Remember an answer, if it is as a fresh server's.
@@ -277,12 +276,3 @@ def name_asker(request: Request, message: Message) -> bytes:
             return b""  # by us, or by an earlier server
         request.is_acknowledged = True
     return message.put(request.id, "params", "_meta", protocol.SUBSCRIPTION_ID)
-
-
-def name_era(client: Client, server: Server) -> str | None:
-    """Return why several sessions might share the server; None if they should not."""
-    if not client.is_ready:
-        return None
-    if client.kind.name == MODERN:
-        return "2026"  # its own specification allows it
-    return None if server.process.has_spoken_up else "2025"

@@ -58,7 +58,7 @@ def find_asked(server: Server, message: Message) -> Request | None:
     return server.owes.get(spell(message.meta.get(protocol.SUBSCRIPTION_ID)))
 
 
-def list_hearers(server: Server, message: Message) -> list[Client]:
+def list_hearers(server: Server, message: Message) -> list[Client]:  # noqa: PLR0911  # one for each row of the table
     """Return the clients that get a notification which belongs to no request."""
     method, params = message.method, message.params
     clients = server.kind.clients
@@ -85,7 +85,7 @@ def is_first(server: Server) -> bool:
     return server.kind.servers[0] is server
 
 
-def find_person(server: Server, message: Message, now: float) -> tuple[Client | None, str]:
+def find_person(server: Server, message: Message, now: float) -> tuple[Client | None, str]:  # noqa: PLR0911  # one for each reason
     """Return the client that a question is for; or why there is none."""
     task = protocol.get_member(message.meta.get(_RELATED_TASK), "taskId")
     clients = server.kind.clients
@@ -105,7 +105,7 @@ def find_person(server: Server, message: Message, now: float) -> tuple[Client | 
         why = "several sessions share this server, and the request does not say which one it is for"
         return None, why
     client = asked[0]  # type: ignore[assignment]  # servers ask clients only
-    if client.is_behind and len(clients) > 1:
+    if client is not None and client.is_behind and len(clients) > 1:
         return None, "the session that this is for does not read what it is sent"
     if not client.may_be_asked:  # type: ignore[union-attr]
         return None, "the host has closed its end"
@@ -153,7 +153,7 @@ def find_lowest_level(clients: list[Client]) -> Client | None:
 
 
 def _rank(level: Json) -> int:
-    return LEVELS.index(level) if level in LEVELS else -1  # type: ignore[arg-type]
+    return LEVELS.index(level) if level in LEVELS else -1
 
 
 def _list_listeners(server: Server, level: Json) -> list[Client]:
@@ -187,4 +187,4 @@ def _list_parents(uri: str) -> tuple[str, ...]:
 def spell(number: Json) -> bytes:
     """Return one of our numbers as we write it; empty if it is none."""
     key = find_key(number)
-    return b"%d" % key if key.__class__ is int else b""  # type: ignore[operator]
+    return b"%d" % key if key.__class__ is int else b""

@@ -173,7 +173,7 @@ class PinnedArguments:
                 pins.update(more)
         return pins
 
-    def _apply(
+    def _apply(  # noqa: PLR0911  # one for each reason
         self, call: Request, tool: str, name: str, pin: Pin, value: Json
     ) -> Json | NotAdmitted:
         """Return the value that an argument has to have; None: it is absent, and may be."""

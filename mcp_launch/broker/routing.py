@@ -296,7 +296,7 @@ class Router:
         self.place = None
         self.known = None  # the next call must be checked again
 
-    def judge(
+    def judge(  # noqa: C901, PLR0911  # one for each verdict
         self,
         server: Candidate,
         caller: Caller | None,

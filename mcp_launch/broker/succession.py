@@ -251,9 +251,9 @@ def rest(core: Core, server: Server, *_: object) -> None:
     core.out += [("close", server.name, None), ("end", server.name, "rest")]
 
 
-def bury(core: Core, server: Server, end: End) -> None:
+def bury(core: Core, server: Server, end: End) -> None:  # noqa: C901  # one branch for each way to end
     """Decide what becomes of everything that a server has left."""
-    if server.why_absent == FAILED or _has_failed_at_once(core, server, end):
+    if _has_failed_to_start(core, server, end):
         fail_to_start(core, server, end)
         return
     _take_back(core, server, end)
@@ -287,14 +287,15 @@ def bury(core: Core, server: Server, end: End) -> None:
         _follow(core, server, end, is_planned=is_planned)
 
 
-def _has_failed_at_once(core: Core, server: Server, end: End) -> bool:
-    """Return whether a server of the 2026 era has ended before it answered what we ask at its start.
+def _has_failed_to_start(core: Core, server: Server, end: End) -> bool:
+    """Return whether a server has ended before it was of any use.
 
-    Such a server is not greeted, so it counts as ready before it has said anything.
+    One of the 2026 era is not greeted: what shows that it works is its first list.
     """
-    is_asked = server.kind.name == MODERN and server.process.comparison.is_going_on
+    is_silent = server.kind.name == MODERN and server.process.comparison.is_going_on
     is_own = not (core.settings.is_shared or core.settings.returns_unread)
-    return is_asked and is_own and not (end.is_planned or has_no_more_input(core, server))
+    is_unexpected = not (end.is_planned or has_no_more_input(core, server))
+    return server.why_absent == FAILED or (is_silent and is_own and is_unexpected)
 
 
 def _follow(core: Core, server: Server, end: End, *, is_planned: bool) -> None:
@@ -730,7 +731,7 @@ def pass_signal(core: Core, number: int) -> None:
 
 
 def end_if_finished(core: Core, client: Client) -> None:
-    """End the connection to a client that sends nothing more and awaits nothing, but others stay."""
+    """End the connection to a client that sends nothing more and awaits nothing."""
     if not core.settings.returns_unread:
         return
     awaits = any(not one.is_stream for one in client.asked.values())

@@ -48,7 +48,7 @@ def check_memory(survey: Survey) -> Iterator[Finding]:
     than 500 MB together, swapped memory included (servers with `--direct` are not counted, since
     their calls do not pass through mcp-launch). Several sessions in one directory that run the same
     server are reported if mcp-launch has seen nothing that speaks against one process for all of
-    them: no requests to the host, no subscriptions, no notifications that nobody asked for.
+    them: no requests to the host, and after the first call no changed list or updated resource.
 
     Start servers with their first call, end those that pause, or let the sessions of a project
     share one. All take effect in new sessions; `mcp-launch ps` then shows what they save.

@@ -85,8 +85,8 @@ class Callers:
     # Where the session, thread and directory of a request come from.
     origins: tuple[str, str, str] = ("", "", "")
 
-    # The members of `_meta` that are read for that.
-    names: tuple[str, ...] = ()
+    # The members of `_meta` that are read for that; None: any may be.
+    names: tuple[str, ...] | None = None
 
     # Whether the request itself names them, or the host's record of its current session.
     is_in_request = True

@@ -108,7 +108,7 @@ def _launch(arguments: list[str], launch: str) -> int:
         on_failure=plan.choose_answer(wanted.on_failure, line.host, sighting, os.environ),
     )
     pipes = None
-    is_deferred = _may_wait(wanted, found) and _is_remembered(wanted, found, decided)
+    is_deferred = _may_wait(wanted, found) and _is_remembered(running)
     wake, _ = kernel.listen(kernel.ENDING if wanted.direct else (kernel.RESTART, *kernel.ENDING))
     if not is_deferred:
         from mcp_launch.system.spawn import Pipes
@@ -121,9 +121,19 @@ def _launch(arguments: list[str], launch: str) -> int:
         # server leaves enough time for them. An exec that hangs is the loop's business, which
         # hears the host, too.
         running.guardian.wait_for_report(_EXEC_USUALLY_TAKES)
+    if wanted.direct:
+        from mcp_launch.runtime import direct
+
+        return direct.carry(running, wake)
+    front = None
+    if is_deferred and not wanted.policies:
+        from mcp_launch.runtime.front import Front
+
+        front = Front(running)
+        front.serve(wake)
     from mcp_launch.runtime import launcher
 
-    return launcher.carry(running, pipes, wake)
+    return launcher.carry(running, pipes, wake, front)
 
 
 def _make_starter(
@@ -153,12 +163,9 @@ def _may_wait(wanted: Profile, found: Context) -> bool:
     return wanted.start == "called" or not found.is_certain
 
 
-def _is_remembered(wanted: Profile, found: Context, decided: Plan) -> bool:
+def _is_remembered(running: Running) -> bool:
     """Return whether a host may be answered from memory; which one is known when it speaks."""
-    from mcp_launch.state import handshakes
-
-    seen = plan.drop_session_variables(wanted, found, decided)
-    is_remembered = handshakes.open_for(decided, seen, os.environ).has_any()
+    is_remembered = running.open_handshakes().has_any()
     if not is_remembered:
         state.note(
             "no handshake is remembered for this command, environment and directory: "

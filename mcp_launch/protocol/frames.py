@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _BACKSLASH = ord("\\")
 _QUOTE = b'"'
-_TOKEN = "progressToken"
+_TOKEN = "progressToken"  # noqa: S105  # a name
 
 
 class Frame:
@@ -25,17 +25,17 @@ class Frame:
 
     __slots__ = ("_behind", "_first", "_gaps", "_inside", "_is_first", "_layout", "_token", "meta")
 
-    def __init__(self, message: Message, layout: tuple[bytes, bytes, bytes], meta_at: int) -> None:
+    def __init__(self, message: Message, layout: tuple[bytes, bytes, bytes]) -> None:
         self.meta = message.meta  # of the first call; the values in the gaps are outdated
         self._layout = layout
-        self._inside = message.meta_span[0] - meta_at  # from the name of `_meta` to its members
+        self._inside = 0  # from the name of `_meta` to its members
         self._is_first = False  # `_meta` is the first parameter, not the last
         self._first = b""  # from the name of `_meta` to the first gap
         self._gaps: list[tuple[bytes, bytes]] = []  # what ends each, and the text up to the next
         self._token = -1  # which of them is the progress token
         self._behind = b""  # what follows `_meta`
 
-    def match(self, line: bytes) -> tuple[Message, int, int] | None:
+    def match(self, line: bytes) -> tuple[Message, int, int] | None:  # noqa: C901, PLR0911  # the path of every call
         """Return a call that looks alike, and where its progress token is; None for any other."""
         before, between, last = self._layout
         if not line.startswith(before):
@@ -85,11 +85,14 @@ def learn(message: Message, fixed: Collection[str]) -> Frame | None:
     layout, _, _, params_at, params_end = found
     start, end = message.meta_span
     meta_at = line.rfind(META, 0, start)
-    frame = Frame(message, layout, meta_at)
-    frame._is_first = meta_at == params_at  # noqa: SLF001  # its maker, like all below
+    frame = Frame(message, layout)
+    frame._inside = start - meta_at  # noqa: SLF001  # its maker, like all below
+    frame._is_first = meta_at == params_at  # noqa: SLF001
     frame._behind = b"" if frame._is_first else line[end : params_end + len(layout[2])]  # noqa: SLF001
     text = line[start - 1 : end].decode("ascii")
-    texts, signs, at = [], [], meta_at
+    texts: list[bytes] = []
+    signs: list[bytes] = []
+    at = meta_at
     for name, value_at, value_end in json_edit.list_members(text, 0):
         raw, is_text = text[value_at:value_end], message.meta[name].__class__ is str
         if name in fixed or "\\" in raw or not (is_text or raw.isdigit()):

@@ -254,7 +254,9 @@ def find_answered(line: bytes) -> tuple[int, int]:
 def read(line: bytes) -> Message:
     """Return what a line says. Most answers are not parsed: their id is enough."""
     at, end = find_answered(line)
-    return Message(line, ANSWER, line[at:end], at) if end else _read_call(line) or parse(line)
+    if end and not line.startswith((b"{", b"["), at):  # no id, whatever is in it
+        return Message(line, ANSWER, line[at:end], at)
+    return _read_call(line) or parse(line)
 
 
 def locate_call(line: bytes) -> tuple[tuple[bytes, bytes, bytes], int, int, int, int] | None:
@@ -282,7 +284,7 @@ def may_repeat(line: bytes, at: int) -> bool:
     )
 
 
-def _read_call(line: bytes) -> Message | None:
+def _read_call(line: bytes) -> Message | None:  # noqa: PLR0911  # each is a sign that it has to be parsed
     """Return a call in one of three layouts, of which only `_meta` is parsed; None for the rest.
 
     The layout tells where the id and the parameters are. That `_meta` is a member of these and not
@@ -313,7 +315,7 @@ def _read_call(line: bytes) -> Message | None:
         return None
     message = Message(line, REQUEST, raw_id, id_at)
     message.key, message.method = int(raw_id), "tools/call"
-    message.meta, message.has_params = meta, True  # type: ignore[assignment]  # a dictionary
+    message.meta, message.has_params = meta, True
     message.meta_span = (start + 1, start + length)
     return message
 
@@ -331,7 +333,7 @@ def parse(line: bytes) -> Message:
     if value.__class__ is not dict:
         message.kind = BATCH if value.__class__ is list else NOISE
         return message
-    _fill(message, value)  # type: ignore[arg-type]  # a dictionary
+    _fill(message, value)
     return message
 
 
@@ -340,15 +342,15 @@ def _fill(message: Message, value: dict[str, Json]) -> None:
     has_id = given is not None and not isinstance(given, (dict, list))
     message.has_params = "params" in value
     if params.__class__ is dict:
-        message.params = params  # type: ignore[assignment]
-        meta = params.get("_meta")  # type: ignore[union-attr]
+        message.params = params
+        meta = params.get("_meta")
         if meta.__class__ is dict:
-            message.meta = meta  # type: ignore[assignment]
+            message.meta = meta
     if not value.keys() <= _MEMBERS or not message.params.keys() <= _USUAL_PARAMETERS:
         message.kind = AMBIGUOUS if _is_ambiguous(value, message.params) else OTHER
     method = value.get("method")
     if method.__class__ is str:
-        message.method = method  # type: ignore[assignment]
+        message.method = method
         if message.kind != AMBIGUOUS:
             message.kind = REQUEST if has_id else NOTIFICATION
     elif has_id and message.kind != AMBIGUOUS and ("result" in value or "error" in value):
@@ -412,7 +414,8 @@ def may_hide_a_message(line: bytes) -> bool:
 
 def splice(line: bytes, edits: Iterable[Edit]) -> bytes:
     """Return a line with some parts of it replaced."""
-    parts, last = [], 0
+    parts: list[bytes] = []
+    last = 0
     for start, end, new in sorted(edits):
         parts += line[last:start], new
         last = end

@@ -18,7 +18,7 @@ from mcp_launch.broker.routing import Served, bind_at_start
 from mcp_launch.protocol.memory import GREETINGS
 from mcp_launch.protocol.message import REQUEST, read
 from mcp_launch.runtime import launcher
-from mcp_launch.runtime.lease import HOST, SERVER, LeaseWriter, name_signal
+from mcp_launch.runtime.lease import HOST, SERVER, LeaseWriter, find_outer, name_signal
 from mcp_launch.runtime.loop import Loop, has_input
 from mcp_launch.runtime.loop import read as read_input
 from mcp_launch.runtime.server_process import ServerProcess
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from mcp_launch.errors import LaunchError
     from mcp_launch.launch.failed_launch import FailedLaunch
     from mcp_launch.launch.plan import Plan
-    from mcp_launch.protocol.message import Message
     from mcp_launch.launch.running import Running
+    from mcp_launch.protocol.message import Message
     from mcp_launch.system.guardian import Guardian
 
 # A socket whose peer has stopped writing; poll always reports this for pipes.
@@ -49,13 +49,14 @@ def carry(running: Running, wake: int) -> int:
     """Stay until the server and all its processes have ended; return its exit code."""
     guardian = running.guardian
     assert guardian is not None  # noqa: S101  # on this wire the server is started at once
-    outer, log = launcher.find_outer(running), launcher.open_log(running)
+    outer, log = find_outer(running), running.open_log()
     # The lease tells of an empty core: no message passes through it.
     core = Core(launcher.make_settings(running, outer, None))
     core.client_joined(HOST)
     served = Served(running.found, bind_at_start(running.found.identity), running.decided)
     succession.begin(core.open_server(served))
-    lease, loop = LeaseWriter(running, core, outer), Loop()
+    lease, loop = LeaseWriter(running, outer), Loop()
+    lease.core = core
     try:
         watch = DirectWatch(
             loop,
@@ -65,7 +66,7 @@ def carry(running: Running, wake: int) -> int:
             wake=wake,
             note_server=lease.note_server,
         )
-        loop.watch_hosts(launcher.watch_hosts(running), watch.lose_host)
+        loop.watch_hosts(running.watch_hosts(), watch.lose_host)
         watch.run()
         lease.note_end(*watch.explain_end())
         if path := os.environ.get(state.OUTCOME):

@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 _UNASKED_LIMIT = 32 << 20
 
 # How many finished calls are recorded at once.
-_RECORDED_AT_ONCE = 100
+_RECORDED_AT_ONCE = 128
 
 # How many bytes from the end of a server's stderr are kept, to explain its end.
 _ERRORS_END = 2048

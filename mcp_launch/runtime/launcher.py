@@ -7,6 +7,7 @@ module: the server boots meanwhile.
 
 from __future__ import annotations
 
+import gc
 import os
 
 from mcp_launch import state
@@ -15,7 +16,6 @@ from mcp_launch.broker.commands import Settings
 from mcp_launch.broker.core import Core
 from mcp_launch.broker.routing import Served, bind_at_start
 from mcp_launch.launch.context import is_inside
-from mcp_launch.launch.plan import drop_session_variables
 from mcp_launch.runtime.edge import ClientWire, Edge
 from mcp_launch.runtime.lease import (
     HOST,
@@ -23,15 +23,13 @@ from mcp_launch.runtime.lease import (
     LeaseTimer,
     LeaseWriter,
     describe_facts,
-    find_host,
+    find_outer,
 )
 from mcp_launch.runtime.loop import Loop
 from mcp_launch.runtime.writer import Writer
-from mcp_launch.state import launch_log, leases
-from mcp_launch.state.handshakes import open_for
+from mcp_launch.state import leases
 from mcp_launch.system import kernel
-from mcp_launch.system.kernel import HostWatch
-from mcp_launch.values import REST, compare
+from mcp_launch.values import REST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,12 +39,13 @@ if TYPE_CHECKING:
     from mcp_launch.errors import LaunchError
     from mcp_launch.launch.plan import Plan
     from mcp_launch.launch.profile import Profile
+    from mcp_launch.launch.running import Running
     from mcp_launch.protocol.json_text import Object
     from mcp_launch.protocol.memory import Remembered
     from mcp_launch.runtime.absent import AbsentServers
+    from mcp_launch.runtime.front import Front
     from mcp_launch.runtime.outer_launch import Outer
     from mcp_launch.runtime.records import Records
-    from mcp_launch.launch.running import Running
     from mcp_launch.runtime.server_process import PipedServer
     from mcp_launch.runtime.stderr import Stderr
     from mcp_launch.state.handshakes import Handshakes
@@ -64,23 +63,24 @@ _RECORDS_DELAY = 0.05
 _RECORDS_LIMIT = 256
 
 
-def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
-    """Stay until the server and all its processes have ended; return its exit code."""
-    if running.wanted.direct:
-        from mcp_launch.runtime import direct
+def carry(running: Running, pipes: Pipes | None, wake: int, front: Front | None = None) -> int:
+    """Stay until the server and all its processes have ended; return its exit code.
 
-        return direct.carry(running, wake)
-    outer, log = find_outer(running), open_log(running)
-    handshakes = _open_handshakes(running)
+    `front` has answered the host so far, if no server was started yet.
+    """
+    outer, log = find_outer(running), running.open_log()
+    handshakes = running.open_handshakes()
     core = Core(make_settings(running, outer, handshakes))
-    launcher = Launcher(core, Loop(), running.wanted.server, log, report=running.report)
-    lease = LeaseWriter(running, core, outer)
+    loop = front.loop if front is not None else Loop()
+    launcher = Launcher(core, loop, running.wanted.server, log, report=running.report)
+    lease = LeaseWriter(running, outer)
+    lease.core = core
     launcher.serve(running, lease, handshakes)
     served = Served(running.found, bind_at_start(running.found.identity), running.decided)
     server = core.open_server(served)
     edge = launcher.edge
     try:
-        launcher.listen(wake)
+        launcher.listen(wake, front)
         if pipes is not None and running.guardian is not None:
             pipes.close_servers()
             succession.begin(server)
@@ -89,7 +89,10 @@ def carry(running: Running, pipes: Pipes | None, wake: int) -> int:
         else:
             state.note("not started: the first call starts it", REST)
             lease.write()
-        edge.loop.watch_hosts(watch_hosts(running), launcher.lose_host)
+        if front is not None:
+            launcher.repeat(front)
+        hosts = front.hosts if front is not None else running.watch_hosts()
+        edge.loop.watch_hosts(hosts, launcher.lose_host)
         try:
             code = launcher.run()
             log.finish_line()
@@ -147,16 +150,35 @@ class Launcher:
         """Have a lease written that somebody else describes."""
         self._lease = LeaseTimer(self.core, self.edge.loop, write)
 
-    def listen(self, wake: int) -> None:
+    def listen(self, wake: int, front: Front | None = None) -> None:
         """Read from the host, and hear signals."""
         loop = self.edge.loop
-        out = Writer(loop, 1, on_moved=self._move, on_broken=lambda: self.edge.lose_reader(HOST))
-        self.edge.add_client(ClientWire(HOST, 0, out, leave=self._finish))
+        out = front.out if front is not None else Writer(loop, 1)
+        out.on_moved, out.on_broken = self._move, lambda: self.edge.lose_reader(HOST)
+        wire = ClientWire(HOST, 0, out, leave=self._finish)
+        if front is not None:
+            wire.lines = front.lines
+        self.edge.add_client(wire)
+        if out.is_closed:
+            out.on_broken()
         if wake >= 0:
             loop.watch(wake, lambda: self._handle_signals(wake))
 
+    def repeat(self, front: Front) -> None:
+        """Have the core know what the host has said; some of it was answered already."""
+        core = self.core
+        core.recall.memories.update(front.memories)
+        for line in front.answered:
+            core.client_said(HOST, line)
+        core.out = [one for one in core.out if one[:2] != ("send", HOST)]
+        for line in front.unanswered:
+            core.client_said(HOST, line)
+        self.edge.obey()
+
     def run(self) -> int:
         """Run until the core finishes; return the exit code."""
+        gc.freeze()
+        gc.enable()
         self.edge.loop.run()
         return self.exit_code
 
@@ -375,11 +397,6 @@ def resolve_path(path: str, directory: str) -> str:
     return "" if is_of_process(joined) else os.path.realpath(joined)
 
 
-def _open_handshakes(running: Running) -> Handshakes:
-    seen = drop_session_variables(running.wanted, running.found, running.decided)
-    return open_for(running.decided, seen, os.environ, running.wanted.profile_name)
-
-
 def _write_outcome(launcher: Launcher) -> None:
     """Append the outcome of the launch to a file, if one is named."""
     if path := os.environ.get(state.OUTCOME):
@@ -454,42 +471,3 @@ def describe_context(served: Served, place: Found | None) -> Object:
     if found.is_host_directory:
         context["placeOf"] = "agent"
     return context
-
-
-def watch_hosts(running: Running) -> HostWatch:
-    """Watch the host's processes; one of them may have ended already."""
-    hosts = HostWatch(running.table, running.hosts, parent=running.hosts[0])
-    process = running.line.process
-    if process is not None and not hosts.is_lost:
-        # After opening the watch: check that the pid still belongs to the same process.
-        seen = running.table.look(process.identity.pid)
-        hosts.is_lost = seen is None or compare(process.identity, seen.identity) == "different"
-    if hosts.is_lost:
-        state.note("the host ended while the server was started")
-    return hosts
-
-
-def find_outer(running: Running) -> Outer | None:
-    """Return the launch around this one, if there is one."""
-    host = find_host(running)
-    # An outer launch is rare and one read detects it, so the module is imported only then.
-    if not host or not running.table.read_variable(host, "MCP_LAUNCH_ID"):
-        return None
-    from mcp_launch.runtime import outer_launch
-
-    return outer_launch.find(running.table, host)
-
-
-def open_log(running: Running) -> Log:
-    """Open the log of a launch."""
-    found = running.found
-    facts: dict[str, object] = {
-        "server": running.wanted.server,
-        "mark": leases.mark_command(running.wanted.command),
-        "cwd": running.decided.cwd.value,
-    }
-    for name in ("host", "session", "thread"):
-        facts[name] = getattr(getattr(found, name), "value", None)
-    log = launch_log.open_log("" if running.wanted.no_log else found.launch.value, facts)
-    state.keep_trace_in(log)
-    return log

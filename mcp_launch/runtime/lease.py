@@ -6,7 +6,6 @@ import os
 import time
 
 from mcp_launch import hosts, state
-from mcp_launch.broker.greeting import name_era
 from mcp_launch.state import leases
 from mcp_launch.system import kernel
 from mcp_launch.values import END
@@ -15,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mcp_launch.broker.client import Client
     from mcp_launch.broker.core import Core
     from mcp_launch.broker.routing import Binding
     from mcp_launch.broker.server import Server
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from mcp_launch.hosts import HostIdentity
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.plan import Plan
+    from mcp_launch.launch.running import Running
     from mcp_launch.protocol.json_text import Json
     from mcp_launch.runtime.loop import Loop
     from mcp_launch.runtime.outer_launch import Outer
-    from mcp_launch.launch.running import Running
     from mcp_launch.system.guardian import Guardian
     from mcp_launch.values import Found
 
@@ -41,10 +41,10 @@ _LIMIT = 5.0
 class LeaseTimer:
     """Writes a lease soon after a change, for several at once."""
 
-    __slots__ = ("_core", "_is_due", "_loop", "_since", "_write")
+    __slots__ = ("_is_due", "_loop", "_since", "_write", "core")
 
     def __init__(self, core: Core, loop: Loop, write: Callable[[], None]) -> None:
-        self._core = core
+        self.core = core
         self._loop = loop
         self._write = write
         self._is_due = False
@@ -60,7 +60,7 @@ class LeaseTimer:
             self._loop.set_timer("lease", _DELAY, self._consider)
 
     def _consider(self) -> None:
-        rest = min(self._core.now + _DELAY, self._since + _LIMIT) - time.monotonic()
+        rest = min(self.core.now + _DELAY, self._since + _LIMIT) - time.monotonic()
         if rest > 0:
             self._loop.set_timer("lease", rest, self._consider)
         else:
@@ -87,11 +87,12 @@ class LeaseWriter:
 
     find_size: Callable[[], int] = int  # returns the memory of the last server
 
-    def __init__(self, running: Running, core: Core, outer: Outer | None) -> None:
+    core: Core  # once there is one
+
+    def __init__(self, running: Running, outer: Outer | None) -> None:
         record = leases.open_record(running.found.launch.value, running.wanted.command)
         self._lease = leases.Lease(running.lease, record)
         self._running = running
-        self._core = core
         self._offset = time.time() - time.monotonic()
         self._state = ""
         self._since = 0.0
@@ -107,6 +108,31 @@ class LeaseWriter:
             restarts_on="SIGUSR1" if kernel.hears_restart() else None,
         )
 
+    def write_absent(self, size: int) -> None:
+        """Write the lease while there is neither a server nor a core."""
+        found, decided = self._running.found, self._running.decided
+        identity = found.identity
+        self._lease.write(
+            context=describe_facts(found, decided.cwd),
+            place_note=decided.place_note,
+            is_host_directory=found.is_host_directory,
+            runner=_describe_runner(decided),
+            binding={
+                "state": identity.state,
+                "session": getattr(identity.session, "value", None),
+                "thread": getattr(identity.thread, "value", None),
+                "evidence": identity.evidence,
+            },
+            processes=_describe_processes(self._running),
+            calls=0,
+            refusals=0,
+            starts=0,
+            restart_requests=0,
+            state=leases.NOT_STARTED,
+            since=time.time(),
+            saved=size or None,
+        )
+
     def note_server(self, name: str, started: Guardian) -> None:
         """Record the processes of a server that has started."""
         self._guardians[name] = started
@@ -119,7 +145,7 @@ class LeaseWriter:
         """Write the lease with everything known by now."""
         if self._running.guardian is not None and self._running.guardian.goes_on:
             return  # it is the guardian's now
-        core = self._core
+        core = self.core
         server, client = core.servers[SERVER], core.clients[HOST]
         self._note_state()
         last = core.counts.last_call
@@ -145,7 +171,7 @@ class LeaseWriter:
             failure=leases.describe_failure(self._find_failure()),
             backends=self._describe_servers(),
             shared=self._describe_pool(),
-            shareable=name_era(client, server),
+            shareable=_name_era(client, server),
             # A launch that failed does not start its server again.
             restarts_on=None
             if core.leaving.failure is not None
@@ -154,7 +180,7 @@ class LeaseWriter:
 
     def _describe_servers(self) -> list[dict[str, object]] | None:
         """Return each server of a launch that has several."""
-        servers = self._core.servers.values()
+        servers = self.core.servers.values()
         return [*map(self._describe_server, servers)] if len(servers) > 1 else None
 
     def _describe_pool(self) -> dict[str, object] | None:
@@ -195,12 +221,12 @@ class LeaseWriter:
 
     def _find_failure(self) -> LaunchError | None:
         """Return why there is no server, if it could not be started."""
-        stand_in = self._core.leaving.failure or self._core.servers[SERVER].stand_in
+        stand_in = self.core.leaving.failure or self.core.servers[SERVER].stand_in
         return stand_in.error if stand_in is not None and self._state == leases.FAILED else None
 
     def _note_state(self) -> None:
         """Note whether a server runs, and since when."""
-        core, server = self._core, self._core.servers[SERVER]
+        core, server = self.core, self.core.servers[SERVER]
         state = "running"
         if server.state == "absent" or core.leaving.is_shown_as_tool:
             state = leases.FAILED if core.leaving.is_shown_as_tool else server.why_absent
@@ -213,14 +239,14 @@ class LeaseWriter:
 
     def _find_saved(self) -> int:
         """Return the memory that a server would use which does not run now."""
-        memories = self._core.recall.memories.values()
+        memories = self.core.recall.memories.values()
         known = max((one.size_of_server for one in memories), default=0)
         is_saved = self._state in {leases.RESTING, leases.NOT_STARTED}
         return (self.find_size() or known) if is_saved else 0
 
     def note_end(self, why: str = "", code: int | None = None) -> None:
         """Log the end of the launch; on the direct wire, only the caller knows why and how."""
-        servers = [*self._core.servers.values()]
+        servers = [*self.core.servers.values()]
         guardian = self._running.guardian
         goes_on = guardian is not None and guardian.goes_on
         how = "its runner goes on installing" if goes_on else _tell_server(servers[0])
@@ -235,7 +261,7 @@ class LeaseWriter:
             calls = "after "
         seconds = time.time() - float(self._lease.record["started"])  # type: ignore[arg-type]
         parts = (
-            why or explain_end(self._core, self._running.line.host),
+            why or explain_end(self.core, self._running.line.host),
             how,
             calls + describe_duration(seconds),
         )
@@ -245,6 +271,15 @@ class LeaseWriter:
         """Remove the lease, unless the guardian goes on without us: then it removes it itself."""
         if self._running.guardian is None or not self._running.guardian.may_install:
             self._lease.remove()
+
+
+def _name_era(client: Client, server: Server) -> str | None:
+    """Return why several sessions might share the server; None if they should not."""
+    if not client.is_ready:
+        return None
+    if client.opened != "initialize":
+        return "2026"  # its own specification allows it
+    return None if server.process.has_spoken_up else "2025"
 
 
 def _describe_binding(bound: Binding) -> dict[str, object]:
@@ -266,6 +301,17 @@ def find_host(running: Running) -> int | None:
     """Return the pid of the host."""
     process = running.line.process
     return process.identity.pid if process else None
+
+
+def find_outer(running: Running) -> Outer | None:
+    """Return the launch around this one, if there is one."""
+    host = find_host(running)
+    # An outer launch is rare and one read detects it, so the module is imported only then.
+    if not host or not running.table.read_variable(host, "MCP_LAUNCH_ID"):
+        return None
+    from mcp_launch.runtime import outer_launch
+
+    return outer_launch.find(running.table, host)
 
 
 def describe_facts(found: Context, cwd: Found) -> dict[str, Json]:

@@ -16,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcp_launch.broker.core import Core
     from mcp_launch.launch.runners.installing import Install
-    from mcp_launch.runtime.launcher import Launcher
     from mcp_launch.launch.running import Running
+    from mcp_launch.runtime.launcher import Launcher
 
 # When to find out how long the host waits: a server that is ready sooner never needs it.
 _LOOK_AFTER = 3.0

@@ -1,4 +1,4 @@
-"""Our stderr: what servers write to theirs, noise, our own messages; and how a server's end is told."""
+"""Our stderr: what servers write to theirs, noise, our own words; and how a server's end is told."""
 
 from __future__ import annotations
 

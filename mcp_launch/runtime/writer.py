@@ -26,13 +26,13 @@ class Writer:
         "_closes",
         "_is_broken",
         "_loop",
-        "_on_broken",
-        "_on_moved",
         "_target",
         "_unread",
         "_write",
         "fd",
         "is_closed",
+        "on_broken",
+        "on_moved",
         "pending",
     )
 
@@ -41,13 +41,13 @@ class Writer:
         loop: Loop,
         fd: int,
         *,
-        on_moved: Callable[[], None],
-        on_broken: Callable[[], None],
+        on_moved: Callable[[], None] = lambda: None,
+        on_broken: Callable[[], None] = lambda: None,
     ) -> None:
         self.fd = fd
         self._loop = loop
-        self._on_moved = on_moved  # some of what had to wait was written
-        self._on_broken = on_broken  # the reader has closed its end
+        self.on_moved = on_moved  # some of what had to wait was written
+        self.on_broken = on_broken  # the reader has closed its end
         self._write, self._target = _open_without_blocking(fd)
         self._closes = False  # as soon as nothing is pending
         self._unread = b""  # what the reader will never read
@@ -94,7 +94,7 @@ class Writer:
             self._loop.unwatch(self.fd)
             if self._closes:
                 self.close()
-        self._on_moved()
+        self.on_moved()
 
     def recover(self) -> bytes:
         """Return the data that the reader has not read, written or pending."""
@@ -104,7 +104,7 @@ class Writer:
         self._unread = _read_back(self.fd) + unsent
         self._is_broken = True
         self.close()
-        self._on_broken()
+        self.on_broken()
 
     def close_when_empty(self) -> None:
         """Close after all pending data is written."""

@@ -47,8 +47,8 @@ The keys of a lease. A key whose value is not known yet is missing or null:
                  its `server` is the pool's
     shareable    whether several launches could use one server: "2026" if the connection is of
                  that era, whose specification allows it; "2025" if it is older and nothing seen
-                 so far speaks against it (the server has sent no request, no notification unasked
-                 and no changed list, and has no subscription)
+                 so far speaks against it (the server has sent no request and, since it was first
+                 used, announced no changed list and no updated resource)
 
 The keys of a server in `backends`. The first one is the server that the lease itself describes:
 

@@ -195,6 +195,29 @@ def test_a_server_that_does_not_get_ready_fails_the_call_and_the_launch_goes_on(
     )
 
 
+def test_a_modern_server_that_dies_before_it_has_listed_its_tools_fails_the_call() -> None:
+    listed = f'tools/list {{"_meta":{META}}}'
+    called = f'tools/call {{"_meta":{META},"name":"x"}}'
+    refused = """{"jsonrpc":"2.0","id":2,"result":{…[mcp-launch] srv ended with exit code 1 before it answered … (a call in 1 s or later…}}"""
+    open_absent(f"""
+        >> host: 0 server/discover {{"_meta":{META}}}
+        << host: 0 = {OFFERED}
+        >> host: 1 {listed}
+        << host: 1 = {{"tools":[{{"name":"x"}}],…}}
+        >> host: 2 {called}
+        << start server
+        >> started server
+        << server: #l {listed}
+        << server: #a {called}
+        >> died server 1 | #l {listed} | #a {called}
+        << forget
+        << host: {refused}
+        >> after 1
+        >> host: 3 {called}
+        << start server
+    """)
+
+
 def test_a_call_fails_if_no_server_can_be_planned() -> None:
     playbook = open_absent()
     playbook.plan_problem = "no such variable"

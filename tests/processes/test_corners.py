@@ -22,7 +22,6 @@ from launches import (
 from mcp_launch import hosts
 from mcp_launch.launch import context
 from mcp_launch.launch.running import Running
-from mcp_launch.runtime import launcher
 
 ANSWERS = (
     "import json, os, sys, threading, time\n"
@@ -216,7 +215,7 @@ def test_a_host_that_is_gone_when_the_server_has_started_is_lost(*, has_ended: b
 
     running.hosts = [os.getppid(), *[over.pid] * has_ended]
 
-    watch = launcher.watch_hosts(running)
+    watch = running.watch_hosts()
 
     assert watch.is_lost
     for fd in watch.descriptors:

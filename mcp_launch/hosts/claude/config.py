@@ -108,7 +108,7 @@ CONFIG = HostConfig(
     _list_files,
     sessions=SESSIONS,
     approval=settings.ServerApproval(),
-    knowledge=measure("2.1.327", "the session's", "yes", "yes"),
+    knowledge=measure("2.1.328", "the session's", "yes", "yes"),
     quirks=HostQuirks(
         program=HostProgram("claude"),
         home_variable="CLAUDE_CONFIG_DIR",
