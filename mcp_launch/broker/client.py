@@ -37,6 +37,11 @@ class Kind:
         self.memory: Remembered | None = None  # what servers have answered such clients
         self.lists: dict[str, KnownList] = {}  # what the clients have of each list, by method
 
+    @property
+    def is_opened(self) -> bool:
+        """Whether one of the clients was answered yet, by a server or from memory."""
+        return any(client.opened for client in self.clients)
+
 
 class Habit:
     """What calls that look alike have in common: whose they are, and the server that gets them."""

@@ -50,7 +50,6 @@ from mcp_launch.values import (
     REFUSED,
     TIMED_OUT,
     TOOL_ERROR,
-    Found,
 )
 
 TYPE_CHECKING = False
@@ -267,7 +266,7 @@ class Core:
     def server_closed_output(self, name: str) -> None:
         """Note that a server has closed its stdout."""
         server = self.servers[name]
-        if server.state != "starting" and greeting.is_opened(server.kind):
+        if server.state != "starting" and server.kind.is_opened:
             self.timers.set("output", name, self.now + ending.DYING)
 
     def server_closed_input(self, name: str) -> None:
@@ -280,7 +279,7 @@ class Core:
         server = self.servers[name]
         server.process.has_closed_input = True
         self.resume(server)
-        if server.state != "starting" and greeting.is_opened(server.kind):
+        if server.state != "starting" and server.kind.is_opened:
             self.timers.set("input", name, self.now + ending.DYING)
 
     def server_exited(self, name: str, code: int) -> None:
@@ -334,7 +333,7 @@ class Core:
             handle = client_requests.HANDLERS.get(method)
             if handle is not None and handle(self, client, request):
                 return
-        elif client.roots.state != "known" and self._wait_for_roots(client, request):
+        elif client.roots.state != "known" and place.hold_call(self, client, request):
             return
         request.caller = self.router.read_caller(method, message.meta)
         self.place(request)
@@ -691,11 +690,11 @@ class Core:
         if request.size > LONG_LINE:
             message.shorten()
 
-    def ask(self, server: Server, message: Message, then: Then) -> None:
-        """Ask a server something ourselves."""
+    def ask(self, peer: Client | Server, message: Message, then: Then) -> None:
+        """Ask a server or a client something ourselves."""
         request = Request(self._number(), None, message, self.now)
         request.then = then
-        self.send_request(server, request, [])
+        self.send_request(peer, request, [])
 
     def _take_question(self, server: Server, message: Message) -> None:
         """Pass a server's request on to the one client that it can be for."""
@@ -742,7 +741,7 @@ class Core:
         else:
             line = message.with_id(request.id)
             if request.method == "roots/list":
-                self.note_roots(peer, message)  # type: ignore[arg-type]
+                place.note_roots(self, peer, message)  # type: ignore[arg-type]
         self.reply(request, line, message)
         if self.flow is not None and asker.__class__ is Client:
             self.release(asker, peer)  # type: ignore[arg-type]
@@ -825,7 +824,7 @@ class Core:
     def _take_clients_notification(self, client: Client, message: Message) -> None:
         method = message.method
         if method in {"notifications/initialized", "notifications/roots/list_changed"}:
-            self._expect_roots(client)
+            place.expect_roots(self, client)
         if method == "notifications/initialized":
             return  # each server gets ours, when it has answered the greeting
         if method == "tools/call":
@@ -1055,78 +1054,6 @@ class Core:
         succession.end_unused(self)
         return kind
 
-    # Roots
-
-    def _expect_roots(self, client: Client) -> None:
-        """Have the roots asked for soon: the client is ready, or its roots have changed."""
-        settings = self.settings
-        may_be_elsewhere = settings.moves_unannounced or settings.is_host_directory
-        is_relevant = may_be_elsewhere and settings.cwd in {"session", "project_root"}
-        greeted = client.kind.greeting
-        supports = greeted and protocol.get_member(greeted.params, "capabilities", "roots")
-        if is_relevant and supports is not None and greeted is not None:
-            client.roots.state = "due"
-            self.timers.set("roots", client.name, self.now + place.ASK_AFTER)
-
-    def _wait_for_roots(self, client: Client, request: Request) -> bool:
-        """Return whether a call has to wait for the roots; if so, keep it."""
-        roots = client.roots
-        decides = self.router.rule.place != "deliver"
-        if roots.state == "due":
-            self._ask_for_roots(client)
-        if not decides:
-            return False
-        if not roots.waiting:
-            self.timers.set("roots", client.name, self.now + place.ANSWER_LIMIT)
-        roots.waiting.append(request)
-        return True
-
-    def _ask_for_roots(self, client: Client) -> None:
-        client.roots.state = "asked"
-        question = Request(
-            self._number(), None, read(protocol.make_request("roots/list")), self.now
-        )
-        question.then = lambda answer: self.note_roots(client, answer)
-        self.send_request(client, question, [])
-
-    def note_roots(self, client: Client, answer: Message) -> None:
-        """Compare the directories of a client with that of its server."""
-        client.roots.read(answer.parse())
-        settings, roots = self.settings, client.roots.listed
-        if client.kind.servers:
-            server = client.kind.servers[0]
-            where = server.served.context.place
-            if settings.is_host_directory:
-                roots = list(filter(settings.is_directory, roots))
-            is_elsewhere = bool(roots) and not self.router.is_at(where.value, roots)
-            root = Found(roots[0], place.ORIGIN) if is_elsewhere else None
-            self.router.contradict(root)
-            if server.served.context.is_host_directory and roots and not is_elsewhere:
-                server.served = server.served.at(Found(where.value, place.ORIGIN))
-            if is_elsewhere:
-                self.note(f"the host works in {roots[0]}, the server in {where.value}")
-            self.write_lease()
-        self.stop_waiting_for_roots(client)
-
-    def stop_waiting_for_roots(self, client: Client) -> None:
-        """Go on with what is known of a client's directories."""
-        client.roots.state = "known"
-        self.timers.cancel("roots", client.name)
-        waiting, client.roots.waiting = client.roots.waiting, []
-        for request in waiting:
-            request.caller = self.router.read_caller(request.method, request.message.meta)
-            self.place(request)
-
-    def _handle_roots_timer(self, name: str) -> None:
-        """Ask for the roots or, if a call waits for them already, go on without them."""
-        client = self.clients.get(name)
-        if client is None:
-            return
-        if client.roots.waiting:
-            self.stop_waiting_for_roots(client)
-        elif client.roots.state == "due":
-            self._ask_for_roots(client)
-
     # Calls that take too long
 
     def _end_overdue_calls(self, name: str) -> None:
@@ -1205,8 +1132,8 @@ _ACTIONS: dict[str, Callable[..., None]] = {
 
 # What is done when a time is over, by the kind of its timer.
 _WHEN_DUE: dict[str, Callable[[Core, str], None]] = {
-    "roots": Core._handle_roots_timer,  # noqa: SLF001  # one of its own
-    "deadline": Core._end_overdue_calls,  # noqa: SLF001
+    "roots": place.handle_timer,
+    "deadline": Core._end_overdue_calls,  # noqa: SLF001  # one of its own
     "keep": lambda core, _: core.keep_memories(),
     "greeting": succession.give_up_greeting,
     "drain": succession.end_drain,

@@ -43,15 +43,10 @@ def greet(core: Core, server: Server) -> None:
     if greeting is None:
         core.happen(server, "greeted")
         return
-    if is_opened(server.kind):
+    if server.kind.is_opened:
         limit = WAKING_LIMIT if server.waiting else GREETING_LIMIT
         core.timers.set("greeting", server.name, core.now + limit)
     core.ask(server, greeting, lambda answer: _take_greeting(core, server, answer))
-
-
-def is_opened(kind: Kind) -> bool:
-    """Return whether a client of this kind was answered yet, by a server or from memory."""
-    return any(client.opened for client in kind.clients)
 
 
 def _take_greeting(core: Core, server: Server, answer: Message) -> None:

@@ -7,18 +7,23 @@ directory. What contradicts the directory of a server is routed (`routing.PLACES
 from __future__ import annotations
 
 from mcp_launch import protocol
+from mcp_launch.protocol.message import read
+from mcp_launch.values import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from mcp_launch.broker.client import Client
+    from mcp_launch.broker.core import Core
     from mcp_launch.broker.request import Request
     from mcp_launch.protocol.json_text import Object
+    from mcp_launch.protocol.message import Message
 
 # How long to wait for the server to ask for the host's roots, or for a call, before we ask …
-ASK_AFTER = 0.1
+_ASK_AFTER = 0.1
 # … and how long a call waits for the answer, if its routing depends on it.
-ANSWER_LIMIT = 2.0
+_ANSWER_LIMIT = 2.0
 
-ORIGIN = "the host's roots/list"
+_ORIGIN = "the host's roots/list"
 
 _SCHEME = "file://"
 
@@ -56,3 +61,71 @@ def _decode_path(path: str) -> str:
     except ValueError:
         return path  # it has a bare percent sign
     return b"".join([first, *parts]).decode("utf-8", "surrogateescape")
+
+
+def expect_roots(core: Core, client: Client) -> None:
+    """Have the roots asked for soon: the client is ready, or its roots have changed."""
+    settings, greeted = core.settings, client.kind.greeting
+    may_be_elsewhere = settings.moves_unannounced or settings.is_host_directory
+    if greeted is None or not may_be_elsewhere or settings.cwd not in {"session", "project_root"}:
+        return
+    if protocol.get_member(greeted.params, "capabilities", "roots") is not None:
+        client.roots.state = "due"
+        core.timers.set("roots", client.name, core.now + _ASK_AFTER)
+
+
+def hold_call(core: Core, client: Client, request: Request) -> bool:
+    """Return whether a call has to wait for the roots; if so, keep it."""
+    roots = client.roots
+    if roots.state == "due":
+        _ask(core, client)
+    if core.router.rule.place == "deliver":
+        return False
+    if not roots.waiting:
+        core.timers.set("roots", client.name, core.now + _ANSWER_LIMIT)
+    roots.waiting.append(request)
+    return True
+
+
+def _ask(core: Core, client: Client) -> None:
+    client.roots.state = "asked"
+    message = read(protocol.make_request("roots/list"))
+    core.ask(client, message, lambda answer: note_roots(core, client, answer))
+
+
+def note_roots(core: Core, client: Client, answer: Message) -> None:
+    """Compare the directories of a client with that of its server."""
+    client.roots.read(answer.parse())
+    settings, roots = core.settings, client.roots.listed
+    if client.kind.servers:
+        server = client.kind.servers[0]
+        where = server.served.context.place
+        if settings.is_host_directory:
+            roots = list(filter(settings.is_directory, roots))
+        is_elsewhere = bool(roots) and not core.router.is_at(where.value, roots)
+        core.router.contradict(Found(roots[0], _ORIGIN) if is_elsewhere else None)
+        if server.served.context.is_host_directory and roots and not is_elsewhere:
+            server.served = server.served.at(Found(where.value, _ORIGIN))
+        if is_elsewhere:
+            core.note(f"the host works in {roots[0]}, the server in {where.value}")
+        core.write_lease()
+    stop_waiting(core, client)
+
+
+def stop_waiting(core: Core, client: Client) -> None:
+    """Go on with what is known of a client's directories."""
+    client.roots.state = "known"
+    core.timers.cancel("roots", client.name)
+    waiting, client.roots.waiting = client.roots.waiting, []
+    for request in waiting:
+        request.caller = core.router.read_caller(request.method, request.message.meta)
+        core.place(request)
+
+
+def handle_timer(core: Core, name: str) -> None:
+    """Ask for the roots or, if a call waits for them already, go on without them."""
+    client = core.clients.get(name)
+    if client is not None and client.roots.waiting:
+        stop_waiting(core, client)
+    elif client is not None and client.roots.state == "due":
+        _ask(core, client)

@@ -8,7 +8,7 @@ nothing is done twice.
 from __future__ import annotations
 
 from mcp_launch import protocol
-from mcp_launch.broker import client_requests, ending, hearers
+from mcp_launch.broker import client_requests, ending, hearers, place
 from mcp_launch.broker.client import MODERN
 from mcp_launch.broker.routing import bind_at_start, isolates
 from mcp_launch.broker.server import ENDED, FAILED, RESTING, Process
@@ -82,7 +82,7 @@ def _explain_end(core: Core, server: Server, end: End) -> str:
     explain = core.settings.explain_end
     if has_no_more_input(core, server) and not end.code:
         return explain(end.code, "after the end of its input", b"")
-    is_opened = any(client.opened for client in server.kind.clients)
+    is_opened = server.kind.is_opened
     is_idle = is_opened and not server.list_unfinished()
     when = "while it was idle" if is_idle else "while it was at work"
     return explain(end.code, when, end.stderr_end)
@@ -159,7 +159,7 @@ def fail_to_start(core: Core, server: Server, cause: LaunchError | End) -> None:
     elif core.settings.is_shared and not was_read and _count_death(core, server):
         core.note(f"the server {what}: another one is started", RESTART)
         core.happen(server, "needed")
-    elif any(client.opened for client in server.kind.clients):
+    elif server.kind.is_opened:
         _stay_absent(core, server, error)
     elif isinstance(cause, End):
         _end_unopened(core, server, cause)
@@ -205,11 +205,11 @@ def _fall_back(core: Core, server: Server, what: str) -> bool:
     """Start a server in its host's directory, if it cannot work in its session's."""
     if core.router.moving is not server or server.next_served is not None:
         return False
-    place = server.served.context.place.value
+    where = server.served.context.place.value
     served = core.router.plan_in_hosts_directory(server.served)
     if served is None:
         return False
-    core.note(f"the server {what} in {place}: another starts where its host runs")
+    core.note(f"the server {what} in {where}: another starts where its host runs")
     server.next_served = served
     core.happen(server, "needed")
     return True
@@ -270,7 +270,7 @@ def bury(core: Core, server: Server, end: End) -> None:  # noqa: C901  # one bra
         pass  # another server is started
     elif _is_over(core, server):
         _answer_for_the_last_time(core, server, end)
-    elif not any(client.opened for client in server.kind.clients) and not end.is_planned:
+    elif not server.kind.is_opened and not end.is_planned:
         _end_unopened(core, server, end)
     elif not any(client.is_ready for client in server.kind.clients) and not end.is_planned:
         finish(core)  # it has refused its client, and left
@@ -641,7 +641,7 @@ def end_input(core: Core, client: Client) -> None:
         return
     if core.leaving.host_is_lost:
         core.leaving.enter("ending")
-    core.stop_waiting_for_roots(client)  # it answers nothing more
+    place.stop_waiting(core, client)  # it answers nothing more
     if core.flow is not None:
         core.flow.stop_holding()
         for server in client.kind.servers:
@@ -683,7 +683,7 @@ def end_grace(core: Core, _: str) -> None:
         if server.state == "absent":
             continue
         is_late = leaving.host_is_lost or core.now >= leaving.grace_until
-        is_first = not any(client.opened for client in server.kind.clients)
+        is_first = not server.kind.is_opened
         if server.state == "greeting" and is_first and not server.process.has_closed_input:
             # It may read everything before it answers, as a script does.
             server.process.has_closed_input = True
@@ -780,29 +780,28 @@ def end_unused(core: Core) -> None:
 
 def give_up_input(core: Core, name: str) -> None:
     """Stop reading from a client whose server does not read, but goes on."""
-    server = core.servers.get(name)
-    if server is None or server.process.exit_code is not None or server.state != "ready":
-        return
-    if len(core.servers) > 1 or core.settings.returns_unread:
-        core.out.append(("end", name, "replaced"))
-        return
-    core.leaving.enter("ending")  # what its clients send could reach no other server
-    for client in server.kind.clients:
+    for client in _give_up_wire(core, name):
+        core.leaving.enter("ending")  # what it sends could reach no other server
         client.has_left_input = True
         core.out.append(("deafen", client.name, None))
 
 
 def give_up_output(core: Core, name: str) -> None:
     """Stop writing to a client whose server does not write, but goes on."""
-    server = core.servers.get(name)
-    if server is None or server.process.exit_code is not None or server.state != "ready":
-        return
-    if len(core.servers) > 1 or core.settings.returns_unread:
-        core.out.append(("end", name, "replaced"))
-        return
-    for client in [*server.kind.clients]:
+    for client in _give_up_wire(core, name):
         core.out.append(("close", client.name, None))
         lose_reader(core, client)  # we close it, so no other server is started
+
+
+def _give_up_wire(core: Core, name: str) -> list[Client]:
+    """Return the clients of a server that has closed a pipe, but goes on; end one of several."""
+    server = core.servers.get(name)
+    if server is None or server.process.exit_code is not None or server.state != "ready":
+        return []
+    if len(core.servers) > 1 or core.settings.returns_unread:
+        core.out.append(("end", name, "replaced"))
+        return []
+    return [*server.kind.clients]
 
 
 # The end of a launch

@@ -34,7 +34,7 @@ _CALLS = (
     (_BEGINS_SPACED, b', "method": "tools/call", "params": {', b"}}\n"),
     (b'{"method":"tools/call","params":{', b"", b'},"jsonrpc":"2.0","id":'),
 )
-META, _TOKEN, _TOOL = b'"_meta":', b'"progressToken":', b'"name":"'
+META, _TOKEN, _TOOL = b'"_meta":', b'"progressToken":', b'"name":'
 _SPACE = ord(" ")
 # Python refuses to read much longer numbers.
 LONGEST_ID = 18
@@ -201,10 +201,13 @@ class Message:
         """Return the tool that a call names."""
         if (span := self.meta_span) is not None:
             line = self.line
+            # Right behind `_meta`, or at the beginning of the parameters.
             starts = (line.find(_TOOL, span[1], span[1] + 12), line.find(_TOOL, 0, _PARAMS_END))
             at = max(starts) + len(_TOOL)
-            name = line[at : line.find(b'"', at)]
-            if at >= len(_TOOL) and name.translate(None, b"_-./").isalnum():
+            at += line[at : at + 2] == b' "' or 0
+            name = line[at + 1 : line.find(b'"', at + 1)]
+            is_found = at >= len(_TOOL) and line[at : at + 1] == b'"'
+            if is_found and name.translate(None, b"_-./").isalnum():
                 return name.decode("ascii")
         return self.params.get("name")
 

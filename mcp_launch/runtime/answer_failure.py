@@ -15,10 +15,11 @@ from mcp_launch.broker.commands import Settings
 from mcp_launch.broker.core import Core
 from mcp_launch.hosts import Callers
 from mcp_launch.launch.context import read_cwd
+from mcp_launch.runtime.edge import ClientWire
 from mcp_launch.runtime.launcher import Launcher
-from mcp_launch.runtime.lease import describe_duration
-from mcp_launch.runtime.lease import explain_end as explain_launch_end
+from mcp_launch.runtime.lease import HOST, describe_duration, explain_launch_end
 from mcp_launch.runtime.loop import Loop
+from mcp_launch.runtime.writer import Writer
 from mcp_launch.state import launch_log, leases
 from mcp_launch.system import kernel
 from mcp_launch.system.kernel import HostWatch
@@ -51,7 +52,7 @@ def answer_failure(
         else:
             _stay(error, unread, found, wake)
             return
-    launcher = _make_launcher("", "error", -1)
+    launcher = _make_launcher("", "error")
     launcher.fail_first(error, unread)
     launcher.run()
 
@@ -62,12 +63,14 @@ def _stay(error: LaunchError, unread: bytes, found: FailedLaunch, wake: int) -> 
     record = leases.open_record(found.launch, found.command)
     lease = leases.Lease(state.name_lease(os.environ, found.launch), record)
     record.update(_describe(found, error))
-    launcher = _make_launcher(found.server, found.answer, wake)
-    launcher.keep_lease(lease.write)
+    launcher = _make_launcher(found.server, found.answer)
+    loop = launcher.edge.loop
+    loop.watch(wake, lambda: launcher.handle_signals(wake))
     try:
+        lease.write()
         launcher.fail_first(error, unread)
         hosts = HostWatch(found.table, found.hosts, parent=found.hosts[0])
-        launcher.edge.loop.watch_hosts(hosts, launcher.lose_host)
+        loop.watch_hosts(hosts, launcher.lose_host)
         launcher.run()
     finally:
         kernel.ignore_restart()
@@ -78,7 +81,6 @@ def _stay(error: LaunchError, unread: bytes, found: FailedLaunch, wake: int) -> 
 
 
 def _describe(found: FailedLaunch, error: LaunchError) -> dict[str, object]:
-    """Return the facts of a failed launch for its lease."""
     lineage, table = found.lineage, found.table
     host = lineage.process.identity.pid if lineage.process is not None else None
     return {
@@ -101,14 +103,9 @@ def _describe(found: FailedLaunch, error: LaunchError) -> dict[str, object]:
     }
 
 
-def _make_launcher(server: str, on_failure: str, wake: int) -> Launcher:
-    """Return a launcher without any server."""
+def _make_launcher(server: str, on_failure: str) -> Launcher:
+    """Return a launcher that starts no server."""
     settings = Settings(server=server, callers=Callers(), on_failure=on_failure, no_meta=True)
-    log = launch_log.open_log("", {})
-    launcher = Launcher(Core(settings), Loop(is_frugal=True), server, log, report=_do_nothing)
-    launcher.listen(wake)
-    return launcher
-
-
-def _do_nothing(_: object) -> None:
-    """Ignore that there is no server: that was reported."""
+    loop = Loop(is_frugal=True)
+    wire = ClientWire(HOST, 0, Writer(loop, 1))
+    return Launcher(Core(settings), loop, launch_log.open_log("", {}), wire)

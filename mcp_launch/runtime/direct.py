@@ -12,28 +12,35 @@ import time
 
 from mcp_launch import state
 from mcp_launch.broker import succession
+from mcp_launch.broker.commands import Settings
 from mcp_launch.broker.core import Core
 from mcp_launch.broker.ending import INPUT_ENDED_GRACE, LEAVE_AFTER
 from mcp_launch.broker.routing import Served, bind_at_start
+from mcp_launch.hosts import Callers
 from mcp_launch.protocol.memory import GREETINGS
 from mcp_launch.protocol.message import REQUEST, read
-from mcp_launch.runtime import launcher
-from mcp_launch.runtime.lease import HOST, SERVER, LeaseWriter, find_outer, name_signal
+from mcp_launch.runtime.lease import (
+    HOST,
+    SERVER,
+    LeaseWriter,
+    explain_early_end,
+    find_outer,
+    leave,
+    name_signal,
+    write_outcome,
+)
 from mcp_launch.runtime.loop import Loop, has_input
 from mcp_launch.runtime.loop import read as read_input
 from mcp_launch.runtime.server_process import ServerProcess
-from mcp_launch.runtime.stderr import explain_early_end
 from mcp_launch.system import guardian_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mcp_launch.errors import LaunchError
     from mcp_launch.launch.failed_launch import FailedLaunch
-    from mcp_launch.launch.plan import Plan
     from mcp_launch.launch.running import Running
     from mcp_launch.protocol.message import Message
+    from mcp_launch.runtime.edge import Handlers
     from mcp_launch.system.guardian import Guardian
 
 # A socket whose peer has stopped writing; poll always reports this for pipes.
@@ -51,45 +58,46 @@ def carry(running: Running, wake: int) -> int:
     assert guardian is not None  # noqa: S101  # on this wire the server is started at once
     outer, log = find_outer(running), running.open_log()
     # The lease tells of an empty core: no message passes through it.
-    core = Core(launcher.make_settings(running, outer, None))
+    settings = Settings(server=running.wanted.server, callers=Callers(), no_meta=True)
+    core = Core(settings)
     core.client_joined(HOST)
     served = Served(running.found, bind_at_start(running.found.identity), running.decided)
     succession.begin(core.open_server(served))
-    lease, loop = LeaseWriter(running, outer), Loop()
+    lease = LeaseWriter(running, outer)
     lease.core = core
+    began = time.monotonic()
     try:
-        watch = DirectWatch(
-            loop,
-            server=running.wanted.server,
-            guardian=guardian,
-            plan=running.decided,
-            wake=wake,
-            note_server=lease.note_server,
-        )
-        loop.watch_hosts(running.watch_hosts(), watch.lose_host)
+        watch = DirectWatch(running, guardian, wake, lease)
         watch.run()
-        lease.note_end(*watch.explain_end())
-        if path := os.environ.get(state.OUTCOME):
-            from mcp_launch.state import outcome as outcomes
-
-            outcomes.append(path, watch.describe_outcome())
-        if watch.failure is not None:
-            _answer_failure(running, watch)
-        return watch.exit_code
+        code, failure, unread = guardian.exit_code, watch.failure, b""
+        if failure is None and code and not watch.why_ended:
+            unread = _read_unread(began)
+            if _list_requests(unread.rpartition(b"\n")[0]):
+                failure = explain_early_end(running.wanted.server, code)
+        lease.note_end(watch.why_ended, code)
+        write_outcome(left_behind=guardian.left_behind, outlasted_input=watch.is_out_of_time)
+        if failure is not None:
+            _answer_failure(running, failure, unread)
+            return failure.exit_code
+        return 128 + watch.signalled if code is None else code
     finally:
         log.finish_line()
-        launcher.leave(running, lease)
+        leave(running, lease)
 
 
-def _answer_failure(running: Running, watch: DirectWatch) -> None:
+def _read_unread(began: float) -> bytes:
+    """Return what the host has sent and the server, now dead, has not read: only we can answer."""
+    wait_ms = _FIRST_REQUEST_MS if time.monotonic() - began < _EARLY_END else 0
+    return read_input(0) if has_input(0, wait_ms) else b""
+
+
+def _answer_failure(running: Running, failure: LaunchError, unread: bytes) -> None:
     from mcp_launch.runtime.answer_failure import answer_failure
 
-    if watch.failure is not None:
-        running.report(watch.failure)
-        # Mid-session, its host would not ask for another list of tools.
-        may_stay = not watch.unread or begins_handshake(watch.unread)
-        found = describe_failed(running) if may_stay else None
-        answer_failure(watch.failure, watch.unread, found)
+    running.report(failure)
+    # Mid-session, its host would not ask for another list of tools.
+    may_stay = not unread or begins_handshake(unread)
+    answer_failure(failure, unread, describe_failed(running) if may_stay else None)
 
 
 def begins_handshake(data: bytes) -> bool:
@@ -98,7 +106,6 @@ def begins_handshake(data: bytes) -> bool:
 
 
 def _list_requests(data: bytes) -> list[Message]:
-    """Return the requests in what a host sent."""
     messages = (read(line + b"\n") for line in data.split(b"\n"))
     return [one for one in messages if one.kind == REQUEST]
 
@@ -121,83 +128,36 @@ def describe_failed(running: Running) -> FailedLaunch:
 class DirectWatch:
     """Waits for the host to close its end, without reading."""
 
-    def __init__(  # noqa: PLR0913  # each named at the call
-        self,
-        loop: Loop,
-        *,
-        server: str,
-        guardian: Guardian,
-        plan: Plan,
-        wake: int,
-        note_server: Callable[[str, Guardian], None],
-    ) -> None:
+    def __init__(self, running: Running, guardian: Guardian, wake: int, lease: LeaseWriter) -> None:
         self.failure: LaunchError | None = None
-        self.unread = b""  # what the host sent and the server, now dead, has not read
-        self.exit_code = 0
-        self._server = server
-        self._loop = loop
-        self._wake = wake
+        self.why_ended = ""  # if not because of the server
+        self.signalled = 0
+        self.is_out_of_time = False  # the server did not end after its input had
         self._guardian = guardian
-        self._since = time.monotonic()
-        self._signalled = 0
-        self._input_ended = False
-        self._is_out_of_time = False
-        loop.watch(wake, self._handle_signals)
+        self._has_input_ended = False
+        loop = self._loop = Loop()
+        loop.watch(wake, lambda: self._handle_signals(wake))
         loop.watch(0, self._hang_up, _HANG_UP)
-        self._note_server = note_server
-        ServerProcess(loop, SERVER, guardian, plan, self)
-
-    def lose_host(self) -> None:
-        """Note that one of the host's processes has ended."""
-        state.note("the host has ended")
-        self._end_input()
+        handlers: Handlers = {
+            "started": lease.note_server,
+            "failed": self._fail,
+            "exited": lambda *_: None,  # the guardian knows its code
+            "ended": lambda *_: loop.stop(),
+        }
+        ServerProcess(loop, SERVER, guardian, running.decided, handlers)
+        loop.watch_hosts(running.watch_hosts(), self._lose_host)
 
     def run(self) -> None:
         """Watch until the server has ended."""
         self._loop.run()
-        code = self._guardian.exit_code
-        if self.failure is None and code and not self._input_ended and not self._signalled:
-            self._look_for_request(code)
-        self.exit_code = 128 + self._signalled if code is None else code
-        if self.failure is not None:
-            self.exit_code = self.failure.exit_code
 
-    def describe_outcome(self) -> dict[str, object]:
-        """Return what is known of the launch when it is over; see `state.outcome`."""
-        left = self._guardian.left_behind
-        return {"left_behind": left, "outlasted_input": self._is_out_of_time}
-
-    def explain_end(self) -> tuple[str, int | None]:
-        """Return why the launch ended, if not because of the server, and the server's code."""
-        why = "the host has closed the connection" if self._input_ended else ""
-        if self._signalled:
-            why = f"{name_signal(self._signalled)} was received"
-        return why, self._guardian.exit_code
-
-    def _look_for_request(self, code: int) -> None:
-        """Check for an unread request, which only we can answer now."""
-        wait_ms = _FIRST_REQUEST_MS if time.monotonic() - self._since < _EARLY_END else 0
-        self.unread = read_input(0) if has_input(0, wait_ms) else b""
-        if _list_requests(self.unread.rpartition(b"\n")[0]):
-            self.failure = explain_early_end(self._server, code)
-
-    def server_started(self, name: str) -> None:
-        """Note that the server runs."""
-        self._note_server(name, self._guardian)
-
-    def server_failed(self, name: str, error: LaunchError) -> None:
-        """Note that the server could not be started."""
-        del name
+    def _fail(self, _: str, error: LaunchError) -> None:
         self.failure = error
         self._loop.stop()
 
-    def server_exited(self, name: str, code: int) -> None:
-        """Note that the server has exited; the guardian knows its code."""
-
-    def server_ended(self, name: str) -> None:
-        """Note that the server is gone, with all below it."""
-        del name
-        self._loop.stop()
+    def _lose_host(self) -> None:
+        state.note("the host has ended")
+        self._end_input()
 
     def _hang_up(self) -> None:
         state.note("the host has closed our stdin")
@@ -205,19 +165,21 @@ class DirectWatch:
         self._end_input()
 
     def _end_input(self) -> None:
-        if not self._input_ended:
-            self._input_ended = True
+        self.why_ended = self.why_ended or "the host has closed the connection"
+        if not self._has_input_ended:
+            self._has_input_ended = True
             self._loop.set_timer("grace", INPUT_ENDED_GRACE, self._end_grace)
 
     def _end_grace(self) -> None:
-        self._is_out_of_time = True
+        self.is_out_of_time = True
         state.note("the server goes on after the end of its input: SIGTERM, then SIGKILL")
         self._guardian.send(guardian_process.INPUT_ENDED)
 
-    def _handle_signals(self) -> None:
-        for number in os.read(self._wake, 64):
+    def _handle_signals(self, wake: int) -> None:
+        for number in os.read(wake, 64):
             state.note(f"signal {number}: passed on to the server")
             self._guardian.send(number)
-            self._signalled = self._signalled or number
-            if not self._loop.has_timer("leave"):
+            if not self.signalled:
+                self.signalled = number
+                self.why_ended = f"{name_signal(number)} was received"
                 self._loop.set_timer("leave", LEAVE_AFTER, self._loop.stop)

@@ -6,19 +6,17 @@ import os
 import time
 
 from mcp_launch import hosts, state
+from mcp_launch.errors import ServerFailed
 from mcp_launch.state import leases
 from mcp_launch.system import kernel
 from mcp_launch.values import END
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mcp_launch.broker.client import Client
     from mcp_launch.broker.core import Core
     from mcp_launch.broker.routing import Binding
     from mcp_launch.broker.server import Server
-    from mcp_launch.errors import LaunchError
     from mcp_launch.hosts import HostIdentity
     from mcp_launch.launch.context import Context
     from mcp_launch.launch.plan import Plan
@@ -38,66 +36,20 @@ _DELAY = 0.25
 _LIMIT = 5.0
 
 
-class LeaseTimer:
-    """Writes a lease soon after a change, for several at once."""
-
-    __slots__ = ("_is_due", "_loop", "_since", "_write", "core")
-
-    def __init__(self, core: Core, loop: Loop, write: Callable[[], None]) -> None:
-        self.core = core
-        self._loop = loop
-        self._write = write
-        self._is_due = False
-        self._since = 0.0  # when it became due
-
-    def expect(self, *, is_urgent: bool) -> None:
-        """Write the lease soon; at once if that is urgent."""
-        if is_urgent:
-            self._finish()
-        elif not self._is_due:
-            self._is_due = True
-            self._since = time.monotonic()
-            self._loop.set_timer("lease", _DELAY, self._consider)
-
-    def _consider(self) -> None:
-        rest = min(self.core.now + _DELAY, self._since + _LIMIT) - time.monotonic()
-        if rest > 0:
-            self._loop.set_timer("lease", rest, self._consider)
-        else:
-            self._finish()
-
-    def _finish(self) -> None:
-        self._loop.cancel_timer("lease")
-        self._is_due = False
-        self._write()
-
-
-def _describe_runner(plan: Plan) -> dict[str, object] | None:
-    if plan.runner is None:
-        return None
-    return {
-        "left_out": plan.runner.is_left_out,
-        "program": plan.program,
-        "why": plan.runner.why,
-    }
-
-
 class LeaseWriter:
     """Writes the lease of a launch."""
-
-    find_size: Callable[[], int] = int  # returns the memory of the last server
 
     core: Core  # once there is one
 
     def __init__(self, running: Running, outer: Outer | None) -> None:
         record = leases.open_record(running.found.launch.value, running.wanted.command)
+        self.size = 0  # the memory of the last server
         self._lease = leases.Lease(running.lease, record)
         self._running = running
         self._offset = time.time() - time.monotonic()
-        self._state = ""
-        self._since = 0.0
-        self._guardians: dict[str, Guardian] = {}  # by backend
-        self._states: dict[str, tuple[str, float]] = {}  # of several backends, with the time
+        self._latest = 0.0  # when it must be written, if that is expected
+        self._guardians: dict[str, Guardian] = {}  # by server, as the states
+        self._states: dict[str, tuple[str, float]] = {}  # since when each lasts
         record.update(
             server=running.wanted.server,
             wire="direct" if running.wanted.direct else "guarded",
@@ -113,10 +65,8 @@ class LeaseWriter:
         found, decided = self._running.found, self._running.decided
         identity = found.identity
         self._lease.write(
+            **_describe_start(found, decided),
             context=describe_facts(found, decided.cwd),
-            place_note=decided.place_note,
-            is_host_directory=found.is_host_directory,
-            runner=_describe_runner(decided),
             binding={
                 "state": identity.state,
                 "session": getattr(identity.session, "value", None),
@@ -133,6 +83,22 @@ class LeaseWriter:
             saved=size or None,
         )
 
+    def expect(self, loop: Loop, *, is_urgent: bool) -> None:
+        """Write the lease soon after a change, for several at once; at once if that is urgent."""
+        if is_urgent:
+            loop.cancel_timer("lease")
+            self.write()
+        elif not loop.has_timer("lease"):
+            self._latest = time.monotonic() + _LIMIT
+            loop.set_timer("lease", _DELAY, lambda: self._consider(loop))
+
+    def _consider(self, loop: Loop) -> None:
+        rest = min(self.core.now + _DELAY, self._latest) - time.monotonic()
+        if rest > 0:
+            loop.set_timer("lease", rest, lambda: self._consider(loop))
+        else:
+            self.write()
+
     def note_server(self, name: str, started: Guardian) -> None:
         """Record the processes of a server that has started."""
         self._guardians[name] = started
@@ -143,134 +109,149 @@ class LeaseWriter:
 
     def write(self) -> None:
         """Write the lease with everything known by now."""
-        if self._running.guardian is not None and self._running.guardian.goes_on:
+        running, core = self._running, self.core
+        if running.guardian is not None and running.guardian.goes_on:
             return  # it is the guardian's now
-        core = self.core
         server, client = core.servers[SERVER], core.clients[HOST]
-        self._note_state()
+        first, record = self._describe(server), self._lease.record
+        is_absent = server.state == "absent" or core.leaving.is_shown_as_tool
+        if is_absent:
+            running.guardian = None  # it has ended with its server
+        if is_absent or (running.guardian is not None and running.guardian.shared):
+            record["processes"] = _describe_processes(running)
         last = core.counts.last_call
-        history, served = server.history, server.to_serve
         self._lease.write(
-            context=describe_facts(served.context, server.served.plan.cwd),
-            place_note=server.served.plan.place_note,
-            is_host_directory=served.context.is_host_directory,
-            runner=_describe_runner(server.served.plan),
-            binding=_describe_binding(served.bound),
-            calls=server.own_calls,
+            **first,
+            **_describe_start(server.to_serve.context, server.served.plan),
             refusals=core.counts.refusals,
             last_call=last and last + self._offset,
             opened_with=client.opened or None,
             noise=core.counts.noise,
-            restarts=max(0, history.starts - 1 - history.wakes),
-            restart_requests=history.restarts,
+            restarts=max(0, server.history.starts - 1 - server.history.wakes),
             roots=client.roots.listed,
-            state=self._state,
-            since=self._since,
-            saved=self._find_saved() or None,
-            starts=history.starts,
-            failure=leases.describe_failure(self._find_failure()),
-            backends=self._describe_servers(),
+            saved=self._find_saved(server) or None,
+            backends=self._describe_backends() if len(core.servers) > 1 else None,
             shared=self._describe_pool(),
             shareable=_name_era(client, server),
             # A launch that failed does not start its server again.
-            restarts_on=None
-            if core.leaving.failure is not None
-            else self._lease.record["restarts_on"],
+            restarts_on=record["restarts_on"] if core.leaving.failure is None else None,
         )
 
-    def _describe_servers(self) -> list[dict[str, object]] | None:
-        """Return each server of a launch that has several."""
-        servers = self.core.servers.values()
-        return [*map(self._describe_server, servers)] if len(servers) > 1 else None
+    def _describe(self, server: Server) -> dict[str, object]:
+        """Return what is said alike of the only server and of each of several."""
+        state = self._find_state(server)
+        last, since = self._states.get(server.name, (None, 0.0))
+        if state != last:
+            since = time.time()
+            self._states[server.name] = (state, since)
+        stand_in = self.core.leaving.failure or server.stand_in
+        error = stand_in.error if stand_in is not None and state == leases.FAILED else None
+        served = server.to_serve
+        return {
+            "state": state,
+            "since": since,
+            "context": describe_facts(served.context, server.served.plan.cwd),
+            "binding": _describe_binding(served.bound),
+            "calls": server.own_calls,
+            "starts": server.history.starts,
+            "restart_requests": server.history.restarts,
+            "failure": leases.describe_failure(error),
+        }
+
+    def _find_state(self, server: Server) -> str:
+        guardian = self._guardians.get(server.name)
+        if self.core.leaving.is_shown_as_tool:
+            return leases.FAILED
+        if server.state == "absent":
+            return server.why_absent
+        return "starting" if guardian is None or guardian.is_released else "running"
+
+    def _describe_backends(self) -> list[dict[str, object]]:
+        return [
+            {
+                "name": name,
+                **self._describe(server),
+                "processes": leases.describe_processes(
+                    self._running.table, **self._find_processes(server)
+                ),
+                "last_call": server.history.last_active + self._offset
+                if server.own_calls
+                else None,
+                "saved": None,
+            }
+            for name, server in self.core.servers.items()
+        ]
+
+    def _find_processes(self, server: Server) -> dict[str, int | None]:
+        is_running = self._find_state(server) == "running"
+        return describe_guarded(self._guardians[server.name]) if is_running else {}
 
     def _describe_pool(self) -> dict[str, object] | None:
-        """Return the pool that keeps the server, if one does."""
         guardian = self._running.guardian
         if guardian is None or guardian.shared is None:
             return None
         pid, key, sessions = guardian.shared
-        self._lease.record["processes"] = _describe_processes(self._running)
         pool = leases.describe_processes(self._running.table, pool=pid)
         return {**pool, "key": key, "sessions": sessions}
 
-    def _describe_server(self, server: Server) -> dict[str, object]:
-        guardian = self._guardians.get(server.name)
-        is_absent = server.state == "absent"
-        state = server.why_absent if is_absent else "running"
-        if not is_absent and (guardian is None or guardian.is_released):
-            state = "starting"
-        if self._states.get(server.name, ("",))[0] != state:
-            self._states[server.name] = (state, time.time())
-        served, history = server.to_serve, server.history
-        processes = _describe_guarded(guardian) if guardian and state == "running" else {}
-        stand_in = server.stand_in if is_absent else None
-        return {
-            "name": server.name,
-            "state": state,
-            "since": self._states[server.name][1],
-            "processes": leases.describe_processes(self._running.table, **processes),
-            "context": describe_facts(served.context, server.served.plan.cwd),
-            "binding": _describe_binding(served.bound),
-            "calls": server.own_calls,
-            "last_call": history.last_active + self._offset if server.own_calls else None,
-            "starts": history.starts,
-            "restart_requests": history.restarts,
-            "saved": None,
-            "failure": leases.describe_failure(stand_in.error if stand_in else None),
-        }
-
-    def _find_failure(self) -> LaunchError | None:
-        """Return why there is no server, if it could not be started."""
-        stand_in = self.core.leaving.failure or self.core.servers[SERVER].stand_in
-        return stand_in.error if stand_in is not None and self._state == leases.FAILED else None
-
-    def _note_state(self) -> None:
-        """Note whether a server runs, and since when."""
-        core, server = self.core, self.core.servers[SERVER]
-        state = "running"
-        if server.state == "absent" or core.leaving.is_shown_as_tool:
-            state = leases.FAILED if core.leaving.is_shown_as_tool else server.why_absent
-            self._running.guardian = None  # it has ended with its server
-            self._lease.record["processes"] = _describe_processes(self._running)
-        elif self._running.guardian is None or not self._running.guardian.server:
-            state = "starting"
-        if state != self._state:
-            self._state, self._since = state, time.time()
-
-    def _find_saved(self) -> int:
+    def _find_saved(self, server: Server) -> int:
         """Return the memory that a server would use which does not run now."""
+        if self._find_state(server) not in {leases.RESTING, leases.NOT_STARTED}:
+            return 0
         memories = self.core.recall.memories.values()
-        known = max((one.size_of_server for one in memories), default=0)
-        is_saved = self._state in {leases.RESTING, leases.NOT_STARTED}
-        return (self.find_size() or known) if is_saved else 0
+        return self.size or max((one.size_of_server for one in memories), default=0)
 
     def note_end(self, why: str = "", code: int | None = None) -> None:
         """Log the end of the launch; on the direct wire, only the caller knows why and how."""
-        servers = [*self.core.servers.values()]
-        guardian = self._running.guardian
-        goes_on = guardian is not None and guardian.goes_on
-        how = "its runner goes on installing" if goes_on else _tell_server(servers[0])
-        if guardian is not None and guardian.shared and not servers[0].process.exit_code:
-            how = "it has left the shared server"
+        servers, guardian = [*self.core.servers.values()], self._running.guardian
         count = sum(one.history.calls for one in servers)
-        calls = f"{count} call{'' if count == 1 else 's'} in "
+        how, calls = _tell_server(servers[0]), f"{count} call{'' if count == 1 else 's'} in "
         if self._running.wanted.direct:
-            how = (
-                f"the server {tell_exit(code)}" if code is not None else "the server is being ended"
-            )
-            calls = "after "
+            how, calls = f"the server {_tell_end(code)}", "after "
+        elif guardian is not None and guardian.shared and not servers[0].process.exit_code:
+            how = "it has left the shared server"
+        elif guardian is not None and guardian.goes_on:
+            how = "its runner goes on installing"
+        why = why or explain_launch_end(self.core, self._running.line.host)
         seconds = time.time() - float(self._lease.record["started"])  # type: ignore[arg-type]
-        parts = (
-            why or explain_end(self.core, self._running.line.host),
-            how,
-            calls + describe_duration(seconds),
-        )
-        state.note(f"ended: {'; '.join(filter(None, parts))}", END)
+        parts = filter(None, (why, how, calls + describe_duration(seconds)))
+        state.note(f"ended: {'; '.join(parts)}", END)
 
     def remove(self) -> None:
         """Remove the lease, unless the guardian goes on without us: then it removes it itself."""
         if self._running.guardian is None or not self._running.guardian.may_install:
             self._lease.remove()
+
+
+def leave(running: Running, lease: LeaseWriter) -> None:
+    """Release what a launch holds; its guardian finishes its work alone."""
+    kernel.ignore_restart()
+    lease.remove()
+    if running.guardian is not None:
+        running.guardian.leave()
+    else:
+        running.tidy()
+
+
+def write_outcome(**facts: object) -> None:
+    """Append what is known of a launch when it is over to a file, if one is named."""
+    if path := os.environ.get(state.OUTCOME):
+        from mcp_launch.state import outcome
+
+        outcome.append(path, facts)
+
+
+def _describe_start(found: Context, plan: Plan) -> dict[str, object]:
+    runner = plan.runner and {
+        "left_out": plan.runner.is_left_out,
+        "program": plan.program,
+        "why": plan.runner.why,
+    }
+    return {
+        "place_note": plan.place_note,
+        "is_host_directory": found.is_host_directory,
+        "runner": runner,
+    }
 
 
 def _name_era(client: Client, server: Server) -> str | None:
@@ -287,13 +268,14 @@ def _describe_binding(bound: Binding) -> dict[str, object]:
 
 
 def _describe_processes(running: Running) -> dict[str, object]:
-    guarded = _describe_guarded(running.guardian) if running.guardian else {}
+    guarded = describe_guarded(running.guardian) if running.guardian else {}
     return leases.describe_processes(
         running.table, launcher=os.getpid(), **guarded, host=find_host(running)
     )
 
 
-def _describe_guarded(guardian: Guardian) -> dict[str, int | None]:
+def describe_guarded(guardian: Guardian) -> dict[str, int | None]:
+    """Return the pids of a server and of what guards it."""
     return {"keeper": guardian.keeper, "guardian": guardian.pid, "server": guardian.server}
 
 
@@ -325,27 +307,28 @@ def describe_facts(found: Context, cwd: Found) -> dict[str, Json]:
     )
 
 
+# How many of the last lines of a server's stderr are shown to its host.
+_LAST_LINES = 5
+
+# Lines that say nothing about a server's end: npm announces its own updates after an error.
+_NOT_THE_CAUSE = "npm notice"
+
 _SIGNALS = {1: "SIGHUP", 2: "SIGINT", 15: "SIGTERM"}
 
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
-def explain_end(core: Core, host: HostIdentity) -> str:
+def explain_launch_end(core: Core, host: HostIdentity) -> str:
     """Return why a launch ended; empty if its server ended first."""
-    if core.leaving.is_shown_as_tool:
-        return f"it had failed; {_explain_end(core, host)}"
-    return _explain_end(core, host)
-
-
-def _explain_end(core: Core, host: HostIdentity) -> str:
     name, leaving = hosts.name_in_sentence(host.name), core.leaving
+    why = "it failed" if leaving.failure is not None else ""
     if leaving.host_is_lost:
-        return f"{name} has ended"  # some send a signal first
-    if leaving.signalled:
-        return f"{name_signal(leaving.signalled)} was received"
-    if any(not one.may_be_asked for one in core.clients.values()):
-        return f"{name} has closed the connection"
-    return "it failed" if leaving.failure is not None else ""
+        why = f"{name} has ended"  # some send a signal first
+    elif leaving.signalled:
+        why = f"{name_signal(leaving.signalled)} was received"
+    elif any(not one.may_be_asked for one in core.clients.values()):
+        why = f"{name} has closed the connection"
+    return f"it had failed; {why}" if leaving.is_shown_as_tool else why
 
 
 def name_signal(number: int) -> str:
@@ -354,11 +337,13 @@ def name_signal(number: int) -> str:
 
 
 def _tell_server(server: Server) -> str:
-    if server.process.exit_code is not None:
-        return f"the server {tell_exit(server.process.exit_code)}"
-    if server.state != "absent":
-        return "the server is being ended"
+    if server.process.exit_code is not None or server.state != "absent":
+        return f"the server {_tell_end(server.process.exit_code)}"
     return "no server was running" if server.history.starts else "no server was started"
+
+
+def _tell_end(code: int | None) -> str:
+    return "is being ended" if code is None else tell_exit(code)
 
 
 def tell_exit(code: int) -> str:
@@ -374,3 +359,34 @@ def describe_duration(seconds: float) -> str:
             parts.append(f"{whole // size} {unit}")
             whole %= size
     return " ".join(parts[:2]) or f"{max(0.0, seconds):.1f} s"
+
+
+def explain_end(code: int, when: str, stderr_end: bytes) -> str:
+    """Describe how a server ended, with the last lines of its stderr."""
+    lines = _list_last_lines(stderr_end)
+    said = f"; the end of its stderr: {' / '.join(lines)}" if lines else ""
+    return f"{tell_exit(code)} {when}{said}"
+
+
+def _list_last_lines(stderr_end: bytes) -> list[str]:
+    """Return the last lines, without secrets: the host passes them on to a model."""
+    lines = [line.strip() for line in stderr_end.decode(errors="replace").splitlines()]
+    lines = [line for line in lines if line and not line.startswith(_NOT_THE_CAUSE)][-_LAST_LINES:]
+    if not lines:
+        return []
+    from mcp_launch import masking
+
+    # All at once: a secret's name may be on the line before it.
+    return masking.mask_text("\n".join(lines)).split("\n")
+
+
+def explain_early_end(server: str, code: int, stderr_end: bytes = b"") -> ServerFailed:
+    """Return the error for a server that ended before it answered."""
+    error = ServerFailed(
+        f"{server} {explain_end(code, 'before it answered', stderr_end)}",
+        fix=f"see its output and how it was started: mcp-launch logs {server}; "
+        "or run its command by itself in its directory",
+        exit_code=code,
+    )
+    error.lines = _list_last_lines(stderr_end)
+    return error

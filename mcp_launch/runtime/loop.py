@@ -63,6 +63,14 @@ class Loop:
             except (PermissionError, FileNotFoundError):
                 pass  # a file, see above
 
+    def close(self, fd: int) -> int:
+        """Close `fd`, if it is open; return what stands for a closed one."""
+        if fd >= 0:
+            self.unwatch(fd)
+        if fd > 2:  # noqa: PLR2004  # the number of a standard descriptor stays taken
+            os.close(fd)
+        return -1
+
     def is_watched(self, fd: int) -> bool:
         """Return whether `fd` is watched."""
         return fd in self._handlers

@@ -1,10 +1,10 @@
 """The process of a pool: keeps a server for all launches that share it, and ends with the last.
 
-It is the same core and the same edge as a launcher's, with many clients. No launch can harm another.
-One that does not read what it is sent, or that sends more than the server can take, waits: each turn
-of the loop reads a limited amount from each. What the server has already been asked is kept for a
-launch that does not read, however long it is: the answers to at most 128 requests, and twice as
-many pings.
+It is the same core and the same edge as a launcher's, with many clients. No launch can harm
+another. One that does not read what it is sent, or that sends more than the server can take, waits:
+each turn of the loop reads a limited amount from each. What the server has already been asked is
+kept for a launch that does not read, however long it is: the answers to at most 128 requests, and
+twice as many pings.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from mcp_launch.launch.context import make_launch_id
 from mcp_launch.launch.plan import Plan
 from mcp_launch.protocol import json_text
 from mcp_launch.runtime.edge import ClientWire, Edge
+from mcp_launch.runtime.lease import describe_guarded
 from mcp_launch.runtime.loop import Loop, has_input, read
 from mcp_launch.runtime.writer import Writer
 from mcp_launch.state import leases, pools
@@ -36,10 +37,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcp_launch.broker.server import Server
-    from mcp_launch.protocol.memory import Remembered
-    from mcp_launch.runtime.server_process import PipedServer
     from mcp_launch.system.guardian import Guardian
-    from mcp_launch.system.spawn import Pipes
 
 # How many requests of one launch the server has at once; others wait, so that the requests of one
 # that sends thousands do not stand before those of another.
@@ -95,17 +93,20 @@ def main() -> int:
 
 
 class Session:
-    """One launch: its socket, and what of it is not a message."""
+    """The connection to one launch: its messages, and what else is said."""
 
-    __slots__ = ("errors", "is_restarting", "launch", "link", "name", "report", "server")
+    __slots__ = ("errors", "is_restarting", "launch", "link", "report", "server", "told", "wire")
 
-    def __init__(self, name: str, link: int) -> None:
-        self.name = name
+    def __init__(
+        self, launch: str, link: int, wire: ClientWire, errors: Writer, report: Writer
+    ) -> None:
+        self.launch = launch
         self.link = link  # orders come in
-        self.launch = ""  # empty until it has said who it is
-        self.server = ""  # that was reported to it
-        self.errors: Writer | None = None  # the server's stderr goes out
-        self.report: Writer | None = None
+        self.wire = wire
+        self.errors = errors  # the server's stderr goes out
+        self.report = report
+        self.server = ""  # the one that it uses, as it knows
+        self.told: dict[bytes, bytes] = {}  # the last report of each kind about this server
         self.is_restarting = False  # it has nothing open, and waits for another server
 
 
@@ -119,12 +120,28 @@ class Pool:
         launch = make_launch_id()
         self._core = Core(_make_settings(job, launch))
         self._core.open_server(_plan(job, launch))
-        self._edge = Edge(self._core, Loop(watches_files=False), self)
-        self._starter = Starter(self._table, [], self._stem + pools.RECORD, _tidy)
+        starter = Starter(self._table, [], self._stem + pools.RECORD, lambda *_: None)
+        self._loop = Loop(watches_files=False)
+        self._edge = Edge(self._core, self._loop)
+        self._edge.handlers |= {
+            "begin": lambda name, plan: starter.begin_piped(plan, is_first=name == "server"),
+            "started": self._note_started,
+            "start failed": self._report_failure,
+            "gone": self._note_gone,
+            "errors": self._pass_errors,
+            "noise": self._pass_noise,
+            "tell": self._tell,
+            "lease": lambda *_: self._report_changes(),
+            "records": lambda *_: self._core.finished.clear(),  # that is left to the launches
+            "closed": self._note_closed,
+            "return": lambda name, line: self._sessions[name].report.put(b"unread " + line),
+            "leave": self._leave,
+            "moved": lambda name, _: self._drop_if_read(name),
+        }
         self._sessions: dict[str, Session] = {}
-        self._count = 0  # of all that have connected
+        self._links: set[int] = set()  # to those that have not said who they are
+        self._count = 0  # of all sessions
         self._is_over = False  # nobody can join any more
-        self._used: set[str] = set()  # servers that were called, as the launches know
         self._listening = listening
         # A descriptor that can be given up, see `_turn_away`.
         self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
@@ -137,16 +154,16 @@ class Pool:
             "boot": self._table.boot_id(),
         }
         os.set_blocking(listening, False)
-        self._edge.loop.watch(listening, self._accept)
-        self._edge.loop.watch(wake, lambda: self._handle_signals(wake))
+        self._loop.watch(listening, self._accept)
+        self._loop.watch(wake, lambda: self._handle_signals(wake))
 
     def run(self) -> None:
         """Serve until everything has ended."""
         self._write_record()
         self._accept()
         # The launch that has started us connects next, unless it was killed.
-        self._edge.loop.set_timer("end", _HELLO_LIMIT, self._end_if_unused)
-        self._edge.loop.run()
+        self._loop.set_timer("end", _HELLO_LIMIT, self._end_if_unused)
+        self._loop.run()
 
     # Launches come
 
@@ -161,7 +178,7 @@ class Pool:
 
     def _turn_away(self) -> None:
         """Close a connection for which no descriptor is left: its launch starts its own server."""
-        loop = self._edge.loop
+        loop = self._loop
         if self._spare >= 0:
             os.close(self._spare)
         try:
@@ -177,356 +194,281 @@ class Pool:
 
     def _accept_again(self) -> None:
         if not self._is_over:
-            self._edge.loop.watch(self._listening, self._accept)
+            self._loop.watch(self._listening, self._accept)
 
-    def _take_link(self, fd: int) -> None:
-        self._count += 1
-        session = Session(f"session-{self._count}", fd)
-        self._sessions[session.name] = session
-        loop = self._edge.loop
-        loop.watch(fd, lambda: self._take_hello(session))
-        loop.set_timer(f"hello {session.name}", _HELLO_LIMIT, lambda: self._drop(session))
+    def _take_link(self, link: int) -> None:
+        self._links.add(link)
+        self._loop.watch(link, lambda: self._take_hello(link))
+        self._loop.set_timer(f"hello {link}", _HELLO_LIMIT, lambda: self._drop_link(link))
 
-    def _take_hello(self, session: Session) -> None:
+    def _drop_link(self, link: int) -> None:
+        self._links.remove(link)
+        self._loop.cancel_timer(f"hello {link}")
+        self._loop.close(link)
+        self._end_if_unused()
+
+    def _take_hello(self, link: int) -> None:
         descriptors: list[int] = []
         try:
-            data, descriptors = sockets.receive_descriptors(session.link, _PIPES)
+            data, descriptors = sockets.receive_descriptors(link, _PIPES)
             hello: Any = json_text.parse(data)
             launch = str(hello["launch"])
-            descriptors.append(os.dup(session.link))
+            descriptors.append(os.dup(link))
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             launch = ""  # another user, or nobody, or no descriptor is left
         if not launch or len(descriptors) != _PIPES + 1:
             for fd in descriptors:
                 os.close(fd)
-            self._drop(session)
+            self._drop_link(link)
             return
-        session.launch = launch
-        self._edge.loop.cancel_timer(f"hello {session.name}")
-        self._connect(session, *descriptors)
+        self._links.remove(link)
+        self._loop.cancel_timer(f"hello {link}")
+        self._loop.cancel_timer("end")  # a timer makes every turn of the loop slower
+        self._join(launch, link, descriptors)
 
-    def _connect(self, session: Session, source: int, out: int, errors: int, report: int) -> None:
-        loop, name, core = self._edge.loop, session.name, self._core
-        session.errors = Writer(loop, errors, on_moved=_do_nothing, on_broken=_do_nothing)
-        session.report = Writer(
-            loop, report, on_moved=lambda: self._drop_if_read(session), on_broken=_do_nothing
-        )
-        writer = Writer(
-            loop,
-            out,
-            on_moved=lambda: self._note_moved(session),
-            on_broken=lambda: self._edge.lose_reader(name),
-        )
-        loop.watch(session.link, lambda: self._take_orders(session))
-        loop.cancel_timer("end")  # a timer makes every turn of the loop slower
-        wire = ClientWire(
-            name,
-            source,
-            writer,
-            leave=lambda code: self._leave(session, code),
-            take_back=lambda line: self._send_report(session, b"unread " + line),
-            ends=lambda: self._end_messages(session),
-        )
-        self._edge.add_client(wire, session.launch)
+    def _join(self, launch: str, link: int, descriptors: list[int]) -> None:
+        loop, core = self._loop, self._core
+        source, out, errors, report = descriptors
+        self._count += 1
+        name = f"session-{self._count}"
+        wire = ClientWire(name, source, Writer(loop, out))
+        reports = Writer(loop, report, on_moved=lambda: self._drop_if_read(name))
+        session = Session(launch, link, wire, Writer(loop, errors), reports)
+        self._sessions[name] = session
+        loop.watch(link, lambda: self._take_orders(session))
+        self._edge.add_client(wire, launch)
         lobby = core.kinds[""]
-        if not any(one.state != "absent" for one in core.servers.values()):
-            server = lobby.servers[0] if lobby.servers else core.open_server(self._find_plan())
+        if all(one.state == "absent" for one in core.servers.values()):
+            served = core.first_served
+            assert served is not None  # noqa: S101  # the first server has it
+            server = lobby.servers[0] if lobby.servers else core.open_server(served)
             self._edge.notify(lambda: core.happen(server, "needed"))
-        self._report_server(session)
-        if loop.has_timer(f"restart {session.server}"):
-            self._send_report(session, b"restart 0\n")
-        self._report_sessions()
-
-    def _find_plan(self) -> Served:
-        served = self._core.first_served
-        assert served is not None  # noqa: S101  # the first server has it
-        return served
+        self._report_changes()
 
     # What launches are told, beside messages
 
-    def _find_server(self, session: Session) -> Server | None:
-        """Return the server that a launch uses; before it says what it is, any that runs."""
-        client = self._core.clients.get(session.name)
+    def _find_server(self, name: str) -> Server | None:
+        """Return the server that a session uses; before it says what it is, any that runs."""
+        client = self._core.clients.get(name)
         if client is None:
             return None
         running = (one for one in self._core.servers.values() if one.state != "ending")
         return next(iter(client.kind.servers), None) or next(running, None)
 
-    def _report_server(self, session: Session) -> None:
-        """Report the server of a launch, if it runs."""
-        server = self._find_server(session)
-        session.server = server.name if server is not None else ""
-        piped = self._edge.servers.get(session.server)
-        if piped is not None and piped.process.guardian.server:
-            self._send_report(session, b"started %d\n" % piped.process.guardian.server)
-
-    def _report_sessions(self) -> None:
-        for session in self._sessions.values():
-            server = self._find_server(session)
+    def _report_changes(self) -> None:
+        """Report to each session what has changed for it."""
+        found = {name: self._find_server(name) for name in self._sessions}
+        for name, server in found.items():
+            session = self._sessions[name]
+            if server is not None and session.server != server.name:
+                session.server = server.name
+                session.told.clear()
+        users = [session.server for session in self._sessions.values()]
+        counts = {name: users.count(name) for name in {*users}}
+        for name, server in found.items():
             if server is not None:
-                clients = [one for one in self._sessions.values() if one.server == server.name]
-                used = int(server.process.is_used)
-                self._send_report(session, b"pool %d %d %d\n" % (os.getpid(), len(clients), used))
-        self._edge.loop.set_timer("record", _RECORD_DELAY, self._write_record)
+                self._report_server(self._sessions[name], server, counts[server.name])
 
-    @staticmethod
-    def _send_report(session: Session, line: bytes) -> None:
-        if session.report is not None:
-            session.report.put(line)
+    def _report_server(self, session: Session, server: Server, count: int) -> None:
+        piped = self._edge.servers.get(server.name)
+        reports = [b"pool %d %d %d\n" % (os.getpid(), count, server.process.is_used)]
+        if piped is not None and piped.process.guardian.server:
+            reports.append(b"started %d\n" % piped.process.guardian.server)
+        if self._loop.has_timer(f"restart {server.name}") and not session.is_restarting:
+            reports.append(b"restart 0\n")
+        for line in reports:
+            kind = line.split()[0]
+            if session.told.get(kind) != line:
+                session.told[kind] = line
+                session.report.put(line)
+                self._loop.set_timer("record", _RECORD_DELAY, self._write_record)
 
-    def expect_records(self, *, is_urgent: bool) -> None:
-        """Leave it to the launches to record their calls."""
-        del is_urgent
-        self._core.finished.clear()
-
-    def write_lease(self, *, is_urgent: bool) -> None:
-        """Report what has changed: whose server is whose, and whether one was called."""
-        del is_urgent
-        self._note_use()
-        for session in self._sessions.values():
-            server = self._find_server(session)
-            if session.launch and server is not None and server.name != session.server:
-                self._report_server(session)  # it has said what it is, and got another server
-                self._report_sessions()
-
-    def _note_use(self) -> None:
-        used = {name for name, one in self._core.servers.items() if one.process.is_used}
-        if not used <= self._used:
-            self._used |= used
-            self._report_sessions()
-
-    # Orders
-
-    def _take_orders(self, session: Session) -> None:
-        if not has_input(session.link):
-            return  # it was read before
-        orders = read(session.link)
-        is_used = session.name in self._core.clients
-        if pool_client.RESTART_ALL in orders and is_used:
-            self._restart(session)
-            orders = orders.replace(_RESTART, b"") or _REPLACE
-        if session.is_restarting and orders == _REPLACE:
-            pass  # it goes when its server does
-        elif is_used:
-            self._edge.notify(lambda: self._core.client_left(session.name))
-            if orders:
-                self._send_report(session, b"exited 0\n")
-            self._drop(session)
-        elif not orders:
-            self._drop(session)
-
-    def _end_messages(self, session: Session) -> bool:
-        """Return whether the end of a launch's messages is its own: orders were given before."""
-        self._take_orders(session)
-        return not session.is_restarting
-
-    def _restart(self, session: Session) -> None:
-        """Have all launches of a server ask for another one; each finishes its requests first."""
-        name, loop = session.server, self._edge.loop
-        session.is_restarting = True
-        if not loop.has_timer(f"restart {name}"):
-            limit = pool_client.RESTART_LIMIT
-            loop.set_timer(f"restart {name}", limit, lambda: self._replace(name))
-            for one in self._sessions.values():
-                if one.server == name and not one.is_restarting:
-                    self._send_report(one, b"restart 0\n")
-        self._replace_if_asked()
-
-    def _replace_if_asked(self) -> None:
-        """End the servers for which all launches want another one."""
-        for name in [*self._core.servers]:
-            users = [one for one in self._sessions.values() if one.server == name]
-            is_asked = self._edge.loop.has_timer(f"restart {name}")
-            if is_asked and all(one.is_restarting for one in users):
-                self._replace(name)
-
-    def _replace(self, name: str) -> None:
-        self._edge.loop.cancel_timer(f"restart {name}")
-        server = self._core.servers.get(name)
-        if server is not None:
-            self._edge.notify(lambda: self._core.happen(server, "unfit"))
-
-    # Launches go
-
-    def _leave(self, session: Session, code: int) -> None:
-        """End the connection to a launch, once it has read everything."""
-        self._send_report(session, b"exited %d\n" % code)
-        wire = self._edge.clients.get(session.name)
-        if wire is not None:
-            self._edge.close_source(wire)
-        # Not now: what is going on may still use it. And its launch has to read all of it first,
-        # for answers at the pace of its host.
-        seconds = _READING_LIMIT if self._has_unread(session) else 0.0
-        self._edge.loop.set_timer(f"drop {session.name}", seconds, lambda: self._drop(session))
-
-    def _has_unread(self, session: Session) -> bool:
-        """Return whether a launch has not read all answers and reports yet."""
-        wire = self._edge.clients.get(session.name)
-        pending = wire.out.pending if wire is not None else b""
-        return bool(pending or (session.report is not None and session.report.pending))
-
-    def _note_moved(self, session: Session) -> None:
-        self._edge.note_moved()
-        self._drop_if_read(session)
-
-    def _drop_if_read(self, session: Session) -> None:
-        is_leaving = session.name not in self._core.clients
-        if is_leaving and not self._has_unread(session):
-            self._drop(session)
-
-    def _drop(self, session: Session) -> None:
-        """Close everything to a launch."""
-        if self._sessions.pop(session.name, None) is None:
-            return
-        loop = self._edge.loop
-        loop.cancel_timer(f"hello {session.name}")
-        loop.cancel_timer(f"drop {session.name}")
-        self._edge.drop_client(session.name)
-        for writer in (session.report, session.errors):
-            if writer is not None:
-                writer.close()
-        loop.unwatch(session.link)
-        os.close(session.link)
-        self._replace_if_asked()
-        if session.launch:
-            self._report_sessions()
-        self._end_if_unused()
-
-    # What the edge asks of its owner
-
-    def begin(self, plan: Plan, *, is_first: bool) -> tuple[Guardian, Pipes]:
-        """Start a server."""
-        return self._starter.begin_piped(plan, is_first=is_first)
-
-    def note_started(self, name: str, guardian: Guardian) -> None:
-        """Report that a server runs."""
-        del guardian
-        for session in self._sessions.values():
-            server = self._find_server(session)
-            if server is not None and server.name == name:
-                self._report_server(session)
+    def _note_started(self, *_: object) -> None:
+        self._report_changes()
         self._write_record()
 
-    def note_failed(self, name: str, guardian: Guardian | None) -> None:
+    def _report_failure(self, name: str, guardian: Guardian | None) -> None:
         """Report which step of a start has failed."""
         step, number = (guardian.failure if guardian else None) or ("guardian", 0)
-        for session in self._sessions.values():
-            server = self._find_server(session)
+        for one, session in self._sessions.items():
+            server = self._find_server(one)
             if server is not None and server.name == name:
-                self._send_report(session, f"{step} {number}\n".encode())
+                session.report.put(f"{step} {number}\n".encode())
 
-    def note_ending(self, name: str, reason: str) -> None:
-        """Note that a server is about to be ended."""
-
-    def note_gone(self, server: PipedServer) -> None:
-        """End with the last server, if nobody can join any more."""
-        if self._is_over and [*self._edge.servers.values()] == [server]:
-            self._edge.loop.stop()
-
-    def read_errors(self, server: PipedServer, data: bytes) -> None:
-        """Pass on what a server has written to its stderr, to all its launches."""
+    def _pass_errors(self, server: str, data: bytes) -> None:
         for session in self._sessions.values():
-            errors = session.errors
-            is_user = session.server == server.process.name
-            if is_user and errors is not None and len(errors.pending) < _ERRORS_LIMIT:
-                errors.put(data)
+            if session.server == server and len(session.errors.pending) < _ERRORS_LIMIT:
+                session.errors.put(data)
 
-    def take_noise(self, name: str, line: bytes) -> None:
+    def _pass_noise(self, server: str, line: bytes) -> None:
         """Pass on a line that is no message: each launch has its own way with it.
 
         But the beginning of one is what a dying server has left of an answer to somebody.
         """
         if line.lstrip().startswith((b"{", b"[")):
             return
-        for wire in self._edge.clients.values():
-            if self._sessions[wire.name].server == name:
-                wire.out.put(line)
+        for session in self._sessions.values():
+            if session.server == server:
+                session.wire.out.put(line)
 
-    def tell(self, client: str, text: str) -> None:
-        """Print a message on the stderr of a launch."""
-        session = self._sessions.get(client)
-        if session is not None and session.errors is not None:
+    def _tell(self, name: str, text: str) -> None:
+        if session := self._sessions.get(name):
             session.errors.put(f"[mcp-launch] {text}\n".encode())
 
-    def keep(self, memory: Remembered) -> None:
-        """Leave it to the launches to remember what the server answers."""
+    # Orders
 
-    def forget(self, client: str) -> None:
-        """Leave it to the launches to forget it."""
+    def _take_orders(self, session: Session) -> None:
+        if not has_input(session.link):
+            return  # it was read before
+        orders, name = read(session.link), session.wire.name
+        is_used = name in self._core.clients
+        if pool_client.RESTART_ALL in orders and is_used:
+            self._restart(session)
+            orders = orders.replace(_RESTART, b"") or _REPLACE
+        if session.is_restarting and orders == _REPLACE:
+            pass  # it goes when its server does
+        elif is_used:
+            self._edge.notify(lambda: self._core.client_left(name))
+            if orders:
+                session.report.put(b"exited 0\n")
+            self._drop(session)
+        elif not orders:
+            self._drop(session)
 
-    def fail(self, error: LaunchError) -> None:
-        """Leave it to the launches to say why there is no server."""
+    def _note_closed(self, name: str, _: object) -> None:
+        """Note the end of a launch's messages, unless orders were given before."""
+        session = self._sessions[name]
+        self._take_orders(session)
+        if not session.is_restarting and name in self._core.clients:
+            self._core.client_closed(name)
+
+    def _restart(self, session: Session) -> None:
+        """Have all launches of a server ask for another one; each finishes its requests first."""
+        name = session.server
+        session.is_restarting = True
+        if not self._loop.has_timer(f"restart {name}"):
+            limit = pool_client.RESTART_LIMIT
+            self._loop.set_timer(f"restart {name}", limit, lambda: self._replace(name))
+            self._report_changes()
+        self._replace_if_asked()
+
+    def _replace_if_asked(self) -> None:
+        """End the servers for which all launches want another one."""
+        for name in [*self._core.servers]:
+            users = (one for one in self._sessions.values() if one.server == name)
+            is_asked = self._loop.has_timer(f"restart {name}")
+            if is_asked and all(one.is_restarting for one in users):
+                self._replace(name)
+
+    def _replace(self, name: str) -> None:
+        self._loop.cancel_timer(f"restart {name}")
+        server = self._core.servers.get(name)
+        if server is not None:
+            self._edge.notify(lambda: self._core.happen(server, "unfit"))
+
+    # Launches go
+
+    def _leave(self, name: str, code: int) -> None:
+        """End the connection to a launch, once it has read everything."""
+        session = self._sessions.get(name)
+        if session is None:
+            return
+        session.report.put(b"exited %d\n" % code)
+        session.wire.source = self._loop.close(session.wire.source)
+        # Not now: what is going on may still use it. And its launch has to read all of it first,
+        # for answers at the pace of its host.
+        seconds = _READING_LIMIT if _has_unread(session) else 0.0
+        self._loop.set_timer(f"drop {name}", seconds, lambda: self._drop(session))
+
+    def _drop_if_read(self, name: str) -> None:
+        session = self._sessions.get(name)
+        if session is not None and name not in self._core.clients and not _has_unread(session):
+            self._drop(session)
+
+    def _drop(self, session: Session) -> None:
+        name = session.wire.name
+        if self._sessions.pop(name, None) is None:
+            return
+        self._loop.cancel_timer(f"drop {name}")
+        self._edge.drop_client(name)
+        session.report.close()
+        session.errors.close()
+        self._loop.close(session.link)
+        self._replace_if_asked()
+        self._report_changes()
+        self._loop.set_timer("record", _RECORD_DELAY, self._write_record)
+        self._end_if_unused()
 
     # The end
 
+    def _note_gone(self, *_: object) -> None:
+        if self._is_over and not self._edge.servers:
+            self._loop.stop()
+
     def _handle_signals(self, wake: int) -> None:
         for number in os.read(wake, 64):
-            for server in self._edge.servers.values():
-                server.process.guardian.send(number)
+            self._send(number)
         if not self._edge.servers:
-            self._edge.loop.stop()
+            self._loop.stop()
+
+    def _send(self, order: int) -> None:
+        for server in self._edge.servers.values():
+            server.process.guardian.send(order)
 
     def _end_if_unused(self) -> None:
         """End the server if nobody uses it, and nobody is about to."""
-        if self._sessions or self._is_over:
+        if self._sessions or self._links or self._is_over:
             return
         lock = None
-        try:
-            if self._has_its_place:
+        if self._has_its_place:  # else nobody finds us any more
+            try:
                 lock = pool_client.take_lock(self._stem + pool_client.LOCK, 0.0)
+            except OSError:
+                pass  # nobody can take the lock any more
             else:
-                self._is_over = True  # nobody finds us any more
-        except OSError:
-            self._is_over = True  # nobody can take the lock any more
-        loop = self._edge.loop
-        if lock is None and not self._is_over:
-            loop.set_timer("end", _LOCK_INTERVAL, self._end_if_unused)
-            return
+                if lock is None:
+                    self._loop.set_timer("end", _LOCK_INTERVAL, self._end_if_unused)
+                    return
         self._accept()
-        self._is_over = not self._sessions
-        if self._is_over:
-            loop.unwatch(self._listening)
-            os.close(self._listening)
-            if self._has_its_place:
-                pools.remove_files(self._stem)
+        if not (self._sessions or self._links):
+            self._end()
         if lock is not None:
             os.close(lock)
-        if self._is_over:
-            self._end_servers()
+
+    def _end(self) -> None:
+        loop = self._loop
+        self._is_over = True
+        loop.close(self._listening)
+        if self._has_its_place:
+            pools.remove_files(self._stem)
+        loop.cancel_timer("record")
+        for server in self._edge.servers.values():
+            server.writer.close_when_empty()
+        loop.set_timer("grace", _INPUT_ENDED_GRACE, lambda: self._send(INPUT_ENDED))
+        if not self._edge.servers:
+            loop.stop()
 
     @property
     def _has_its_place(self) -> bool:
         """Whether our files are still there: another pool takes the place of removed ones."""
         return _identify(self._stem + pool_client.SOCKET) == self._socket is not None
 
-    def _end_servers(self) -> None:
-        loop = self._edge.loop
-        loop.cancel_timer("record")
-        for server in self._edge.servers.values():
-            server.writer.close_when_empty()
-        loop.set_timer("grace", _INPUT_ENDED_GRACE, self._end_grace)
-        if not self._edge.servers:
-            loop.stop()
-
-    def _end_grace(self) -> None:
-        for server in self._edge.servers.values():
-            server.process.guardian.send(INPUT_ENDED)
-
     def _write_record(self) -> None:
         if self._is_over or not self._has_its_place:
             return
         server = next(iter(self._edge.servers.values()), None)
-        guardian = server.process.guardian if server is not None else None
         self._record["namespace"] = read_namespace()
         self._record["processes"] = leases.describe_processes(
             self._table,
             pool=os.getpid(),
-            keeper=guardian.keeper if guardian else None,
-            guardian=guardian.pid if guardian else None,
-            server=guardian.server if guardian else None,
+            **(describe_guarded(server.process.guardian) if server is not None else {}),
         )
-        self._record["sessions"] = [one.launch for one in self._sessions.values() if one.launch]
+        self._record["sessions"] = [one.launch for one in self._sessions.values()]
         leases.Lease(self._stem + pools.RECORD, self._record).write()
+
+
+def _has_unread(session: Session) -> bool:
+    return bool(session.wire.out.pending or session.report.pending)
 
 
 def _make_settings(job: dict[str, Any], launch: str) -> Settings:
@@ -565,14 +507,6 @@ def _identify(path: str) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino, status.st_mtime_ns  # inodes are used again
-
-
-def _do_nothing() -> None:
-    """Ignore that a launch has read something, or reads no more: its socket tells."""
-
-
-def _tidy(_table: object, _directory: str) -> None:
-    """Leave the tidying to the guardians of launches."""
 
 
 def _quote(byte: int) -> str:

@@ -182,7 +182,6 @@ def _list_texts(answer: bytes) -> Iterator[str]:
 
 
 def _unquote(text: str) -> str:
-    """Return a text with its percent signs resolved."""
     return _PERCENT.sub(
         lambda found: bytes.fromhex(found.group().replace("%", "")).decode(
             "utf-8", "surrogateescape"

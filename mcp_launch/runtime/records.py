@@ -38,27 +38,22 @@ class Records:
         self._keeps_arguments = keeps_arguments
         self._log = CallLog(find_calls(os.environ))
         self._since_start = time() - monotonic()
-        self._lines: list[bytes] = []  # not written yet
         self._number = 0
         self._described: object = None  # what the context is of
         self._context = b""
         self._secrets: tuple[Served | None, list[str]] | None = None  # of a server's environment
         self._has_lost = False  # a record that could not be made
 
-    def add(self, calls: list[Request]) -> int:
-        """Make the records of calls; return how many wait to be written."""
+    def write(self, calls: list[Request]) -> None:
+        """Write the records of calls in one go."""
+        lines = []
         for call in calls:
             try:
-                self._lines.append(self._make(call))
+                lines.append(self._make(call))
             except Exception:  # noqa: BLE001  # a host may send anything: only its record is lost
                 if not self._has_lost:
                     self._has_lost = True
                     state.note("a call could not be recorded", FAILURE)
-        return len(self._lines)
-
-    def write(self) -> None:
-        """Write all records so far in one go."""
-        lines, self._lines = self._lines, []
         if lines:
             self._log.append(b"".join(lines))
 
@@ -172,6 +167,5 @@ def _read(fact: object) -> str | None:
 
 
 def _find_tool(call: Request) -> bytes:
-    """Return the name of a call's tool as JSON; null if it has none."""
     tool = call.message.read_tool()
     return json_text.encode(tool[:_NAME_LIMIT] if isinstance(tool, str) else None).encode()

@@ -1,10 +1,9 @@
-"""Our stderr: what servers write to theirs, noise, our own words; and how a server's end is told."""
+"""Our stderr: what servers write to theirs, noise, our own messages."""
 
 from __future__ import annotations
 
 from mcp_launch import state
-from mcp_launch.errors import ServerFailed, printable
-from mcp_launch.runtime.lease import tell_exit
+from mcp_launch.errors import printable
 from mcp_launch.runtime.writer import Writer
 from mcp_launch.values import FAILURE
 
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp_launch.runtime.loop import Loop
-    from mcp_launch.runtime.server_process import ServerProcess
+    from mcp_launch.runtime.server_process import PipedServer
     from mcp_launch.state.launch_log import Log
 
 # How many bytes may wait for a host that does not read our stderr before lines are dropped:
@@ -32,9 +31,9 @@ class Stderr:
         self.first_noise: list[str] = []
         self._server = server
         self._log = log
-        self._last: ServerProcess | None = None  # the server that wrote last
+        self._last: PipedServer | None = None  # the server that wrote last
         self._on_empty = on_empty  # something was written that had to wait
-        self._writer = Writer(loop, 2, on_moved=self._move, on_broken=lambda: None)
+        self._writer = Writer(loop, 2, on_moved=self._move)
 
     def _move(self) -> None:
         if not self._writer.pending:
@@ -54,11 +53,11 @@ class Stderr:
         """Print a message of our own."""
         self._writer.put(f"[mcp-launch] {printable(text)}\n".encode(errors="backslashreplace"))
 
-    def add(self, process: ServerProcess, data: bytes) -> None:
+    def add(self, server: PipedServer, data: bytes) -> None:
         """Pass on what a server has written; the log has it even if nobody reads ours."""
-        if self._last is not process:
+        if self._last is not server:
             self._log.finish_line()
-            self._last = process
+            self._last = server
         self._log.add_stderr(data)
         if len(self._writer.pending) < _PENDING_LIMIT:
             self._writer.put(data)
@@ -72,43 +71,3 @@ class Stderr:
                 self.first_noise.append(said[:_NOISE_WIDTH])
             text = f"{self._server} printed a line to stdout that is not a message: {said}"
             self.print(text)
-
-
-# How many of the last lines of a server's stderr are shown to its host.
-_LAST_LINES = 5
-
-# Lines that say nothing about a server's end: npm announces its own updates after an error.
-_NOT_THE_CAUSE = "npm notice"
-
-
-def explain_end(code: int, when: str, stderr_end: bytes) -> str:
-    """Describe how a server ended, with the last lines of its stderr."""
-    how = tell_exit(code)
-    lines = _list_last_lines(stderr_end)
-    if not lines:
-        return f"{how} {when}"
-    return f"{how} {when}; the end of its stderr: {' / '.join(lines)}"
-
-
-def _list_last_lines(stderr_end: bytes) -> list[str]:
-    """Return the last lines, without secrets: the host passes them on to a model."""
-    lines = [line.strip() for line in stderr_end.decode(errors="replace").splitlines()]
-    lines = [line for line in lines if line and not line.startswith(_NOT_THE_CAUSE)][-_LAST_LINES:]
-    if not lines:
-        return []
-    from mcp_launch import masking
-
-    # All at once: a secret's name may be on the line before it.
-    return masking.mask_text("\n".join(lines)).split("\n")
-
-
-def explain_early_end(server: str, code: int, stderr_end: bytes = b"") -> ServerFailed:
-    """Return the error for a server that ended before it answered."""
-    error = ServerFailed(
-        f"{server} {explain_end(code, 'before it answered', stderr_end)}",
-        fix=f"see its output and how it was started: mcp-launch logs {server}; "
-        "or run its command by itself in its directory",
-        exit_code=code,
-    )
-    error.lines = _list_last_lines(stderr_end)
-    return error
