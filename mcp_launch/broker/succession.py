@@ -156,7 +156,7 @@ def fail_to_start(core: Core, server: Server, cause: LaunchError | End) -> None:
         finish_if_absent(core)
     elif _fall_back(core, server, what):
         pass  # another is started where the host runs
-    elif core.settings.is_shared and not was_read and _count_death(core, server):
+    elif _is_anothers_fault(core, server, code, was_read=was_read) and _count_death(core, server):
         core.note(f"the server {what}: another one is started", RESTART)
         core.happen(server, "needed")
     elif server.kind.is_opened:
@@ -165,6 +165,12 @@ def fail_to_start(core: Core, server: Server, cause: LaunchError | End) -> None:
         _end_unopened(core, server, cause)
     else:
         fail(core, error)
+
+
+def _is_anothers_fault(core: Core, server: Server, code: int, *, was_read: bool) -> bool:
+    """Return whether a server could not be started because of what others have done."""
+    is_killed = code > _KILLED and server.kind.is_opened and not server.process.why_ended
+    return is_killed or (core.settings.is_shared and not was_read)
 
 
 def _has_left_quietly(core: Core, server: Server, end: End) -> bool:
