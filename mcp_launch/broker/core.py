@@ -150,7 +150,8 @@ class Core:
             self._refuse_cut_line(client, line)
             return
         frame = client.frame
-        found = frame.match(line) if frame is not None else None
+        is_usual = frame is not None and len(line) <= LONG_LINE
+        found = frame.match(line) if is_usual else None  # type: ignore[union-attr]
         if found is not None and self._pass_alike(client, *found):
             return
         message = read(line)
@@ -385,8 +386,6 @@ class Core:
         else:
             parts = (line[:meta_at], member, line[meta_at:id_at], number, line[id_end:])
         self.out.append(("send", server.name, b"".join(parts)))
-        if len(line) > LONG_LINE:
-            message.shorten()
         return True
 
     def _learn_frame(self, client: Client, server: Server, request: Request) -> None:

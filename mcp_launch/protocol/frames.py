@@ -23,7 +23,7 @@ _TOKEN = "progressToken"  # noqa: S105  # a name
 class Frame:
     """The layout of a call, with gaps for what differs in others like it."""
 
-    __slots__ = ("_behind", "_first", "_gaps", "_inside", "_is_first", "_layout", "_token", "meta")
+    __slots__ = ("_behind", "_first", "_gaps", "_inside", "_is_first", "_layout", "meta")
 
     def __init__(self, message: Message, layout: tuple[bytes, bytes, bytes]) -> None:
         self.meta = message.meta  # of the first call; the values in the gaps are outdated
@@ -31,8 +31,8 @@ class Frame:
         self._inside = 0  # from the name of `_meta` to its members
         self._is_first = False  # `_meta` is the first parameter, not the last
         self._first = b""  # from the name of `_meta` to the first gap
-        self._gaps: list[tuple[bytes, bytes]] = []  # what ends each, and the text up to the next
-        self._token = -1  # which of them is the progress token
+        # What ends each, the text up to the next, whether it is a text, and the progress token.
+        self._gaps: list[tuple[bytes, bytes, bool, bool]] = []
         self._behind = b""  # what follows `_meta`
 
     def match(self, line: bytes) -> tuple[Message, int, int] | None:  # noqa: C901, PLR0911  # the path of every call
@@ -51,12 +51,11 @@ class Frame:
         if not line.startswith(first, meta_at) or line[meta_at - 1] == _BACKSLASH:
             return None
         at, token_at, token_end = meta_at + len(first), 0, 0
-        for number, (sign, text) in enumerate(self._gaps):
+        for sign, text, is_text, is_token in self._gaps:
             end = line.find(sign, at)
-            if not line.startswith(text, end) or (sign != _QUOTE and not line[at:end].isdigit()):
+            if not (line.startswith(text, end) and (is_text or line[at:end].isdigit())):
                 return None
-            if number == self._token:
-                is_text = sign == _QUOTE
+            if is_token:
                 token_at, token_end = at - is_text, end + is_text
             at = end + len(text)
         if not line.startswith(self._behind, at) or line.find(b"\\", meta_at, at) >= 0:
@@ -91,19 +90,19 @@ def learn(message: Message, fixed: Collection[str]) -> Frame | None:
     frame._behind = b"" if frame._is_first else line[end : params_end + len(layout[2])]  # noqa: SLF001
     text = line[start - 1 : end].decode("ascii")
     texts: list[bytes] = []
-    signs: list[bytes] = []
+    gaps: list[tuple[bytes, bool, bool]] = []
     at = meta_at
     for name, value_at, value_end in json_edit.list_members(text, 0):
         raw, is_text = text[value_at:value_end], message.meta[name].__class__ is str
         if name in fixed or "\\" in raw or not (is_text or raw.isdigit()):
             continue
-        if name == _TOKEN:
-            frame._token = len(signs)  # noqa: SLF001
         close = start - 1 + value_end - is_text
         texts.append(line[at : start - 1 + value_at + is_text])
-        signs.append(_QUOTE if is_text else line[close : close + 1])
+        gaps.append((_QUOTE if is_text else line[close : close + 1], is_text, name == _TOKEN))
         at = close
     texts.append(line[at:end])
     frame._first = texts[0]  # noqa: SLF001
-    frame._gaps = list(zip(signs, texts[1:], strict=True))  # noqa: SLF001
+    frame._gaps = [  # noqa: SLF001
+        (*gap[:1], text, *gap[1:]) for gap, text in zip(gaps, texts[1:], strict=True)
+    ]
     return frame

@@ -259,7 +259,7 @@ def read(line: bytes) -> Message:
     at, end = find_answered(line)
     if end and not line.startswith((b"{", b"["), at):  # no id, whatever is in it
         return Message(line, ANSWER, line[at:end], at)
-    return _read_call(line) or parse(line)
+    return (_read_call(line) if len(line) <= LONG_LINE else None) or parse(line)
 
 
 def locate_call(line: bytes) -> tuple[tuple[bytes, bytes, bytes], int, int, int, int] | None:

@@ -140,6 +140,7 @@ class Edge:
             if data:
                 for line in feed(data):
                     said(name, line)
+                    line = b""  # noqa: PLW2901  # a long one is not kept while it is written
             else:
                 wire.source = self.loop.close(source)
                 if rest := wire.lines.close():

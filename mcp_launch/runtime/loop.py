@@ -25,6 +25,10 @@ _now = time.monotonic
 CHUNK = 1 << 16
 
 
+# How many messages pass before the clock is read again: it is not worth that for each. A timer may
+# be late by so many.
+_TURNS = 8
+
 # The longest wait for an event, in seconds: the system takes no timeout of a month.
 _LONGEST_WAIT = 86_400.0
 
@@ -118,17 +122,17 @@ class Loop:
     def run(self) -> None:
         """Handle events until `stop`, which may have been called already."""
         handlers, poll, new = self._handlers, self._poll.poll, self._new
+        timeout, known, turns = 0.0, _NEVER, 0
         while not self._is_stopped:
-            timeout = None
-            if self._first is not _NEVER:
-                wait = self._first - _now()
-                if wait <= 0:
+            turns += 1
+            if self._first is not known or turns > _TURNS:
+                if self._first <= _now():
                     self._run_due_timers()
                     if self._is_stopped:
                         break
-                    wait = max(0.0, self._first - _now())
-                timeout = min(wait, _LONGEST_WAIT) * self._second
-            for fd, _ in poll(timeout):
+                known, turns = self._first, 0
+                timeout = max(0.0, min(known - _now(), _LONGEST_WAIT)) * self._second
+            for fd, _ in poll(timeout) or self._end_wait():
                 handler = handlers.get(fd)
                 # An earlier handler may have unwatched it, and the number may already belong to
                 # another file, with nothing to read.
@@ -136,6 +140,11 @@ class Loop:
                     handler()
             new.clear()
         self._is_stopped = False
+
+    def _end_wait(self) -> tuple[tuple[int, int], ...]:
+        """Look at the timers next: the time is up."""
+        self._first += 0.0  # another object, so that it counts as changed
+        return ()
 
     def _run_due_timers(self) -> None:
         now = _now()
