@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mcp_launch.broker.client import Client
     from mcp_launch.broker.core import Core
     from mcp_launch.broker.request import Request
+    from mcp_launch.protocol.message import Message
 
 _LEVEL = "logging/setLevel"
 _SUBSCRIBE, _UNSUBSCRIBE = "resources/subscribe", "resources/unsubscribe"
@@ -70,15 +71,19 @@ def _take_level(core: Core, client: Client, request: Request) -> bool:
     if request.message.params.get("level") not in hearers.LEVELS:
         return False  # the server says what it thinks of it
     client.level = request.message
-    lowest = hearers.find_lowest_level(client.kind.clients)
-    level = lowest.level if lowest is not None else None
-    if level is not None and level is not request.message:
-        wanted = json_text.encode(level.params["level"]).encode()
-        request.message = read(request.message.put(wanted, "params", "level"))
     for server in client.kind.servers[1:]:
         if server.state in {"ready", "draining"}:
-            core.ask(server, request.message, lambda _: None)
+            core.ask(server, _with_lowest_level(client, request.message), lambda _: None)
     return False
+
+
+def _with_lowest_level(client: Client, message: Message) -> Message:
+    """Return a request for log messages with the level of the client that wants most."""
+    lowest = hearers.find_lowest_level(client.kind.clients)
+    if lowest is None or lowest.level is None or lowest is client:
+        return message
+    wanted = json_text.encode(lowest.level.params["level"]).encode()
+    return read(message.put(wanted, "params", "level"))
 
 
 def _take_task(core: Core, client: Client, request: Request) -> bool:
@@ -131,7 +136,9 @@ def note_setting(server: Server, request: Request) -> bool:
     """Note what a server has to be told again; return whether it need not hear of this now."""
     uri = request.message.params.get("uri")
     client: Client = request.asker  # type: ignore[assignment]  # servers have no settings
-    if request.method == _LEVEL or not isinstance(uri, str):
+    if request.method == _LEVEL and request.message.params.get("level") in hearers.LEVELS:
+        request.message = _with_lowest_level(client, request.message)
+    if not isinstance(uri, str):
         return False
     if request.method == _SUBSCRIBE:
         server.subscriptions[client, uri] = request
@@ -143,7 +150,7 @@ def note_setting(server: Server, request: Request) -> bool:
 def forget_setting(server: Server, request: Request) -> None:
     """Forget a setting that the server has refused."""
     client: Client = request.asker  # type: ignore[assignment]
-    if request.method == _LEVEL and client.level is request.message:
+    if request.method == _LEVEL and client.level and client.level.key == request.message.key:
         client.level = None
     elif request.method == _SUBSCRIBE:
         server.subscriptions.pop((client, str(request.message.params.get("uri"))), None)
