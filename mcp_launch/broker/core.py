@@ -349,6 +349,7 @@ class Core:
         caller = habit.caller if callers.is_in_request else router.read_caller("tools/call", {})
         if (
             server.state != "ready"
+            or not server.process.is_used
             or server.served is not habit.served
             or len(client.kind.servers) > 1
             or (caller is not None and caller != router.known)
@@ -686,8 +687,8 @@ class Core:
         request.answerer = answerer
         answerer.owes[number] = request
         self.out.append(("send", answerer.name, splice(line, edits)))
-        if request.size > LONG_LINE:
-            message.shorten()
+        if request.size > LONG_LINE and request.method == "tools/call":
+            message.shorten()  # others may have to be sent again
 
     def ask(self, peer: Client | Server, message: Message, then: Then) -> None:
         """Ask a server or a client something ourselves."""

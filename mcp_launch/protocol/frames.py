@@ -65,7 +65,8 @@ class Frame:
         if not between:
             id_at, id_end = line.rfind(last) + len(last), len(line) - 2
         raw_id = line[id_at:id_end]
-        if not (raw_id.isdigit() and line.endswith(b"}\n")) or line.find(b"\r") >= 0:
+        end_of_line = last if between else b"}\n"
+        if not (raw_id.isdigit() and line.endswith(end_of_line)) or line.find(b"\r") >= 0:
             return None
         if len(raw_id) > LONGEST_ID or raw_id.startswith(b"0"):
             return None

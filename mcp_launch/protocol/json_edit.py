@@ -114,7 +114,7 @@ def join_line(line: bytes) -> bytes:
 def list_elements(line: bytes) -> list[bytes]:
     """Return the elements of an array, each as a line; none if it is not an array."""
     text = _decode(line)
-    return [_encode(text[start:end]) + b"\n" for start, end in _list_elements(text)]
+    return [_encode(text[start:end]) + b"\n" for start, end in _list_elements(text)] if text else []
 
 
 def look_at_deep(line: bytes) -> Json:

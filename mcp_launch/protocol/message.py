@@ -193,8 +193,9 @@ class Message:
                 start = at + len(_TOKEN) + (self.line[at + len(_TOKEN)] == _SPACE)
         start = start or self.find_name("params", "_meta", "progressToken")
         raw = json_text.encode(token).encode()
-        if self.line.startswith(raw, start):
-            return start, start + len(raw)
+        end = start + len(raw)
+        if self.line.startswith(raw, start) and self.line[end : end + 1] in {b",", b"}", b" "}:
+            return start, end
         return self.find("params", "_meta", "progressToken")
 
     def read_tool(self) -> Json:
@@ -280,7 +281,7 @@ def locate_call(line: bytes) -> tuple[tuple[bytes, bytes, bytes], int, int, int,
 def may_repeat(line: bytes, at: int) -> bool:
     """Return whether a member that was read may be there again: the last one counts."""
     return (
-        line.rfind(META, at) >= 0
+        line.rfind(b'"_meta"', at) >= 0
         or line.rfind(b'"params"', at) >= 0
         or line.rfind(b'"method"', at) >= 0
         or line.rfind(b"\\u", at) >= 0

@@ -333,9 +333,10 @@ class Edge:
                             self._is_congested = True
                 else:
                     self._report(verb, name, what)
-        if core.finished and (count := len(core.finished)) in {1, _RECORDED_AT_ONCE}:
-            # One is recorded soon; many at once cost a fourth each, and delay few of them.
-            self._report("records", "", count > 1)
+        is_full = len(core.finished) >= _RECORDED_AT_ONCE
+        if is_full or (core.finished and not self.loop.has_timer("records")):
+            # Recorded soon; many at once cost a fourth each, and delay few of them.
+            self._report("records", "", is_full)
         if core.timers.next != self._next:
             self._set_timer()
         if self._is_congested:
@@ -397,7 +398,7 @@ class Edge:
             server.writer.close()
 
     def _mute(self, name: str, client: str) -> None:
-        self.clients[client].out.close()
+        self.clients[client].out.close_when_empty()
         if server := self.servers.get(name):
             server.close_output()
 

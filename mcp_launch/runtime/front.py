@@ -13,7 +13,7 @@ import time
 from mcp_launch.errors import OutOfResources
 from mcp_launch.protocol import make_refusal, make_result
 from mcp_launch.protocol.lines import Lines
-from mcp_launch.protocol.memory import GREETINGS, Remembered, name_client
+from mcp_launch.protocol.memory import Remembered, name_client
 from mcp_launch.protocol.message import NOTIFICATION, REQUEST, read
 from mcp_launch.runtime.loop import CHUNK, Loop
 from mcp_launch.runtime.writer import Writer
@@ -94,7 +94,8 @@ class Front:
         if message.kind == NOTIFICATION and message.method == "notifications/initialized":
             self.answered.append(line)
             return True
-        if message.kind != REQUEST:
+        is_late = message.method == "server/discover" and bool(self.answered)
+        if message.kind != REQUEST or is_late:
             return False
         memory = self._find_memory(message)
         if memory is None or (self._compares and memory.is_due):
@@ -104,7 +105,7 @@ class Front:
             answer = make_result(message.id, {})
         if not answer:
             return False
-        if message.method in GREETINGS and answer.find(b'"result"') >= 0:
+        if message.method == "initialize" and answer.find(b'"result"') >= 0:
             self._client = memory.client
         self.answered.append(line)
         self.out.put(answer)

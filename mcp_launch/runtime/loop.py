@@ -25,10 +25,6 @@ _now = time.monotonic
 CHUNK = 1 << 16
 
 
-# How many messages pass before the clock is read again: it is not worth that for each. A timer may
-# be late by so many.
-_TURNS = 8
-
 # The longest wait for an event, in seconds: the system takes no timeout of a month.
 _LONGEST_WAIT = 86_400.0
 
@@ -122,17 +118,16 @@ class Loop:
     def run(self) -> None:
         """Handle events until `stop`, which may have been called already."""
         handlers, poll, new = self._handlers, self._poll.poll, self._new
-        timeout, known, turns = 0.0, _NEVER, 0
         while not self._is_stopped:
-            turns += 1
-            if self._first is not known or turns > _TURNS:
-                if self._first <= _now():
+            wait = _LONGEST_WAIT
+            if self._first != _NEVER:
+                wait = min(self._first - _now(), wait)
+                if wait <= 0:
                     self._run_due_timers()
                     if self._is_stopped:
                         break
-                known, turns = self._first, 0
-                timeout = max(0.0, min(known - _now(), _LONGEST_WAIT)) * self._second
-            for fd, _ in poll(timeout) or self._end_wait():
+                    wait = 0.0
+            for fd, _ in poll(wait * self._second):
                 handler = handlers.get(fd)
                 # An earlier handler may have unwatched it, and the number may already belong to
                 # another file, with nothing to read.
@@ -140,11 +135,6 @@ class Loop:
                     handler()
             new.clear()
         self._is_stopped = False
-
-    def _end_wait(self) -> tuple[tuple[int, int], ...]:
-        """Look at the timers next: the time is up."""
-        self._first += 0.0  # another object, so that it counts as changed
-        return ()
 
     def _run_due_timers(self) -> None:
         now = _now()
