@@ -128,7 +128,7 @@ def _compare(core: Core, server: Server, known: KnownList, asked: Message, answe
     """Compare a page of a list with what the clients have; memory gets what is new."""
     said, process = answer.parse(), server.process
     comparison = process.comparison
-    following = comparison.take(known, said, answer.line, reads_all=True)
+    following = comparison.take(known, said, answer.line)
     _learn(core, server, asked, said, answer.line, is_own=True)
     if following and server.state in {"ready", "draining"}:
         _ask_for_list(core, server, known, following)

@@ -6,7 +6,7 @@ MCP's stdio transport has one message per line in both eras (`initialize`, up to
 
 from __future__ import annotations
 
-from mcp_launch.protocol import json_edit, json_text
+from mcp_launch.protocol import json_text
 from mcp_launch.protocol.message import look
 
 TYPE_CHECKING = False
@@ -88,8 +88,3 @@ def make_notification(method: str, params: Object | None = None) -> bytes:
 def encode(message: object) -> bytes:
     """Return a message as a line."""
     return json_text.encode(message).encode() + b"\n"
-
-
-def read_raw(line: bytes, *path: str) -> bytes:
-    """Return the value at the end of a path as it is written; empty if there is none."""
-    return json_edit.read_raw(line, *path)

@@ -132,12 +132,11 @@ class Comparison:
         self._pages = {one.method: [] for one in known}
         return known
 
-    def take(self, known: KnownList, answer: Object, line: bytes, *, reads_all: bool) -> bytes:
+    def take(self, known: KnownList, answer: Object, line: bytes) -> bytes:
         """Compare a page; return the request for the next one, or nothing."""
         pages = self._pages.pop(known.method, [])
         pages.append(hash_page(known.method, line))
-        limit = _PAGES_LIMIT if reads_all else len(known.pages)
-        if find_page(answer) and len(pages) < limit:
+        if find_page(answer) and len(pages) < _PAGES_LIMIT:
             self._pages[known.method] = pages
             cursor = json_edit.read_raw(line, "result", "nextCursor")
             return json_edit.put(known.request, cursor, "params", "cursor")
