@@ -386,6 +386,10 @@ def _take_back(core: Core, server: Server, end: End) -> bool:
     for sessions in server.held.values():
         unread |= {one.number: one for one in sessions}
     server.held = {}
+    for client in core.clients.values():
+        queued = {one.number: one for one in client.queue if one.answerer is server}
+        client.queue = [one for one in client.queue if one.number not in queued]
+        unread |= queued
     server.waiting = unread | server.waiting
     server.owes = {
         number: one for number, one in server.owes.items() if one.then is None and not one.is_stream
